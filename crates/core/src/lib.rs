@@ -1,0 +1,11 @@
+//! Every decision Walras makes, as plain data in and plain data out.
+//!
+//! This crate cannot do I/O, read a clock or draw randomness of its own: it is `no_std`, forbids
+//! `unsafe`, and the test suite builds it for a target without an operating system.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod rng;
+pub mod units;
