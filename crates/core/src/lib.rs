@@ -7,5 +7,15 @@
 
 extern crate alloc;
 
+pub mod boost;
+pub mod demand;
+pub mod learn;
+pub mod market;
+pub mod need;
+pub mod node;
+pub mod parse;
+pub mod profile;
+pub mod resize;
 pub mod rng;
+pub mod smooth;
 pub mod units;

@@ -67,8 +67,8 @@ pub struct WorkloadKey(Arc<str>);
 impl Millicores {
     /// No CPU at all.
     pub const ZERO: Self = Self(0);
-    /// The largest CPU figure accepted from outside: a billion cores.
-    pub const LIMIT: Self = Self(1_000_000_000_000);
+    /// The largest CPU figure accepted from outside: a million cores.
+    pub const LIMIT: Self = Self(1_000_000_000);
 
     /// `milli` thousandths of a core.
     #[must_use]

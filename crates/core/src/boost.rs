@@ -1,0 +1,138 @@
+//! The fast loop's step: raise the limit of a throttled pod at once, before the market is asked.
+//!
+//! It only raises, and only the limit, since a resize that does not raise requests is never put
+//! off. It waits for a raise to take effect before the next one, and what it gave decays back into
+//! the market's answer. The burst buffer that goes with a quota is decided here as well.
+
+use crate::demand::Signal;
+use crate::market::Mode;
+use crate::profile::{BoostRule, Profile};
+use crate::units::{Millicores, Moment, Ratio, Span};
+
+/// What the fast loop knows about one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastFacts {
+    /// The limit in force.
+    pub limit: Millicores,
+    /// The pod's ceiling.
+    pub max: Millicores,
+    /// What the pod did since the last fast look.
+    pub signal: Signal,
+    /// Whether the pod misses its latency target.
+    pub latency_missed: bool,
+}
+
+/// What the fast loop wants for one pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing: the pod is not held back.
+    Calm,
+    /// A larger limit.
+    Raise(Millicores),
+    /// It is held back, but already has all it may have.
+    AtMax,
+}
+
+/// A raise that has not been taken back yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Boost {
+    target: Millicores,
+    raised_at: Moment,
+    settles_at: Moment,
+}
+
+/// The limit the fast loop would set, before anyone asks whether there is room.
+#[must_use]
+pub fn step(profile: &Profile, facts: &FastFacts) -> Step {
+    let Some(factor) = raise_factor(profile, facts) else {
+        return Step::Calm;
+    };
+    let wanted = facts.limit.scale_floor(factor).min(facts.max);
+    if wanted > facts.limit { Step::Raise(wanted) } else { Step::AtMax }
+}
+
+/// The burst buffer of one quota. Before congestion it is as large as the quota; in a congested
+/// market it shares the room that the limits leave under the over-commit; in an overloaded one
+/// there is none.
+#[must_use]
+pub fn burst(profile: &Profile, mode: Mode, limit: Millicores, room: BurstRoom) -> Millicores {
+    if !profile.burst_buffer {
+        return Millicores::ZERO;
+    }
+    match mode {
+        Mode::Overloaded => Millicores::ZERO,
+        Mode::Uncongested => limit,
+        Mode::Congested if room.limits <= room.spare => limit,
+        Mode::Congested => {
+            limit.share_floor(room.spare, room.limits).round_down_to(profile.rounding_milli)
+        }
+    }
+}
+
+/// What the burst buffers of a congested node have to share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstRoom {
+    /// All limits together.
+    pub limits: Millicores,
+    /// What the over-commit leaves beside them.
+    pub spare: Millicores,
+}
+
+fn raise_factor(profile: &Profile, facts: &FastFacts) -> Option<Ratio> {
+    let signal = &facts.signal;
+    match profile.boost_rule {
+        BoostRule::Step => {
+            let fires = signal.throttle_ratio > profile.throttling_threshold;
+            let span = profile.fast_step_max.saturating_sub(profile.fast_step_min);
+            let urgency = signal.throttle_ratio.at_most_one();
+            (fires || facts.latency_missed)
+                .then(|| Ratio::ONE + profile.fast_step_min + span.times_floor(urgency))
+        }
+        BoostRule::Double => {
+            let fires = signal.throttled_periods >= u64::from(profile.boost_periods)
+                && signal.period_ratio >= profile.boost_period_ratio;
+            (fires || facts.latency_missed).then_some(profile.boost_factor)
+        }
+    }
+}
+
+// === impl Boost ===
+
+impl Boost {
+    /// A raise to `target` was decided now.
+    pub fn raised(&mut self, target: Millicores, profile: &Profile, now: Moment) {
+        *self = Self { target, raised_at: now, settles_at: now + profile.effect_wait_ms };
+    }
+
+    /// The raise was seen to be in force.
+    pub fn took_effect(&mut self, at: Moment) {
+        self.settles_at = self.settles_at.min(at);
+    }
+
+    /// When the last raise is in force: a window that began earlier says nothing about it.
+    #[must_use]
+    pub const fn settles_at(&self) -> Moment {
+        self.settles_at
+    }
+
+    /// The limit the boost still asks for above `base`, the market's answer.
+    #[must_use]
+    pub fn limit(&self, base: Millicores, profile: &Profile, now: Moment) -> Millicores {
+        let excess = self.target.saturating_sub(base);
+        let age = now.since(self.raised_at);
+        if excess == Millicores::ZERO || age <= profile.boost_hold_ms {
+            return base + excess;
+        }
+        let decaying = Span::from_us(age.as_us() - profile.boost_hold_ms.as_us());
+        base + halved(excess, decaying, profile.boost_half_life_ms)
+    }
+}
+
+/// `amount`, halved once per half-life, and in a straight line in between.
+fn halved(amount: Millicores, elapsed: Span, half_life: Span) -> Millicores {
+    let half_life_us = half_life.as_us().max(1);
+    let halvings = u32::try_from(elapsed.as_us() / half_life_us).unwrap_or(u32::MAX);
+    let left = Millicores::new(amount.get().checked_shr(halvings).unwrap_or(0));
+    let part = Ratio::of(elapsed.as_us() % half_life_us, half_life_us * 2);
+    left.saturating_sub(left.scale_ceil(part))
+}

@@ -1,0 +1,156 @@
+//! From needs to bids: where learning is on, each pod's table picks how hard to bid, in two passes
+//! with the price in between.
+//!
+//! Where it is off, a bid is the need and the pod's own weight, and the market is cleared once.
+
+use alloc::vec::Vec;
+
+use super::pod::{Lesson, Pod};
+use super::{Node, TABLES_MAX};
+use crate::learn::{self, Action, Experience, LearnConfig, QTable, State};
+use crate::market::{self, Bid, Clearing, SURVIVAL_FLOOR, Terms};
+use crate::profile::{Estimator, Profile};
+use crate::units::{Millicores, Ratio, WorkloadKey};
+
+impl Node {
+    /// Clears the market with the pods' bids.
+    pub(super) fn clear_with_bids(&mut self) -> Clearing {
+        let terms = Terms {
+            capacity: self.capacity,
+            fairness: self.profile.fairness,
+            demand_capped: self.profile.demand_capped,
+            previous_mode: self.cleared.then_some(self.mode),
+        };
+        if !self.profile.learning {
+            let bids: Vec<Bid> = self.pods.iter().map(plain_bid).collect();
+            return market::clear(&terms, &bids);
+        }
+        self.learn_from_last_clearing();
+        // First pass: what everyone would bid if nothing were scarce makes the price.
+        let first: Vec<Bid> = self
+            .pods
+            .iter()
+            .map(|pod| {
+                let action = self.table(pod).best(observe(pod), Ratio::ZERO);
+                learned_bid(pod, action, Ratio::ZERO, &self.profile)
+            })
+            .collect();
+        let price = market::clear(&terms, &first).price;
+        let second: Vec<Bid> =
+            (0..self.pods.len()).map(|place| self.bid_at(place, price)).collect();
+        market::clear(&terms, &second)
+    }
+
+    /// Second pass: the price may change the action, and lowers what is asked for.
+    fn bid_at(&mut self, place: usize, price: Ratio) -> Bid {
+        let pod = &mut self.pods[place];
+        let state = observe(pod);
+        let table = self.tables.get_mut(&pod.workload).expect("every pod was given a table");
+        let action = table.choose(state, price);
+        pod.lesson = Some(Lesson { state, action, allocation_before: pod.in_force.limit });
+        pod.target_factor = target_factor(action);
+        learned_bid(pod, action, price, &self.profile)
+    }
+
+    /// Rewards what was done at the last clearing, now that its outcome is known.
+    fn learn_from_last_clearing(&mut self) {
+        let config = self.learn_config();
+        for place in 0..self.pods.len() {
+            let workload = self.pods[place].workload.clone();
+            if !self.tables.contains_key(&workload) {
+                self.make_room_for_table();
+                let table = QTable::new(self.table_seed(&workload), &config);
+                self.tables.insert(workload.clone(), table);
+            }
+            let pod = &self.pods[place];
+            let (Some(lesson), Some(signal)) = (pod.lesson, pod.signal) else {
+                continue;
+            };
+            let reward = learn::reward(&learn::Outcome {
+                usage: signal.usage,
+                throttling: signal.throttle_ratio,
+                allocation: pod.in_force.limit,
+                previous_allocation: Some(lesson.allocation_before),
+                slo_violated: pod.latency_missed,
+            });
+            let experience = Experience {
+                state: lesson.state,
+                action: lesson.action,
+                reward,
+                next: observe(pod),
+            };
+            if let Some(table) = self.tables.get_mut(&workload) {
+                table.update(&experience, &config);
+            }
+        }
+    }
+
+    fn table(&self, pod: &Pod) -> &QTable {
+        self.tables.get(&pod.workload).expect("every pod was given a table")
+    }
+
+    /// Forgets the table of a workload without a pod, if there are too many.
+    fn make_room_for_table(&mut self) {
+        if self.tables.len() < TABLES_MAX {
+            return;
+        }
+        let unused =
+            |key: &WorkloadKey| self.pods.iter().all(|pod| pod.workload.as_str() != key.as_str());
+        if let Some(key) = self.tables.keys().find(|key| unused(key)).cloned() {
+            self.tables.remove(&key);
+        }
+    }
+
+    pub(super) fn learn_config(&self) -> LearnConfig {
+        LearnConfig {
+            learning_rate: self.profile.learning_rate.to_f64(),
+            discount: self.profile.learning_discount.to_f64(),
+            exploration_start: self.profile.exploration_start.to_f64(),
+            exploration_floor: self.profile.exploration_floor.to_f64(),
+            ..LearnConfig::DEFAULT
+        }
+    }
+
+    /// A seed of its own for each workload (FNV-1a of its name), so that not all explore alike.
+    pub(super) fn table_seed(&self, workload: &WorkloadKey) -> u64 {
+        let start = 0xCBF2_9CE4_8422_2325 ^ u64::from(self.profile.exploration_seed);
+        workload
+            .as_str()
+            .bytes()
+            .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
+    }
+}
+
+fn plain_bid(pod: &Pod) -> Bid {
+    Bid::new(pod.bounds, pod.need.unwrap_or(pod.bounds.min()), pod.weight)
+}
+
+/// A bid by a learned action: the weight is scaled, and so is what is asked for where the estimator
+/// maps demand; the window estimator is steered by its throttle target instead.
+fn learned_bid(pod: &Pod, action: Action, price: Ratio, profile: &Profile) -> Bid {
+    let need = pod.need.unwrap_or(pod.bounds.min());
+    let asked = match profile.estimator {
+        Estimator::Spec => need.max(usage(pod).scale_floor(action.demand_factor())),
+        Estimator::Window => need,
+    };
+    let asked = asked.scale_floor(learn::price_demand_factor(price));
+    Bid::new(pod.bounds, asked, pod.weight.scale_nearest(action.weight_factor()))
+}
+
+/// How much throttling a learned action tolerates, against the profile's target.
+const fn target_factor(action: Action) -> Ratio {
+    match action {
+        Action::Aggressive => Ratio::from_percent(50),
+        Action::Normal => Ratio::ONE,
+        Action::Conservative => Ratio::from_percent(200),
+    }
+}
+
+fn observe(pod: &Pod) -> State {
+    let throttling = pod.signal.map_or(Ratio::ZERO, |signal| signal.throttle_ratio);
+    State::observe(usage(pod), throttling, pod.in_force.limit)
+}
+
+fn usage(pod: &Pod) -> Millicores {
+    pod.signal.map_or(SURVIVAL_FLOOR, |signal| signal.usage.max(SURVIVAL_FLOOR))
+}

@@ -1,0 +1,338 @@
+//! One node's market as a state machine: what the host daemon, the Kubernetes agent and the
+//! simulator drive.
+//!
+//! Facts come in by methods named after what happened. The two ticks yield actions, notes and the
+//! time of the next tick, as plain data. The fast tick raises the limits of pods that are held
+//! back; the slow tick clears the market and moves requests, weights and limits.
+//!
+//! After every slow tick: requests add up to at most capacity, and limits to at most capacity
+//! times the over-commit. A pod that arrives with more is brought back by the next slow tick. A
+//! fast tick only raises, and only within the room the limits leave. There is never an action for
+//! a pod that is gone, and there is always a wake-up time.
+
+mod bidding;
+mod fast;
+mod note;
+mod pod;
+mod slow;
+mod why;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::demand::Sample;
+use crate::learn::QTable;
+use crate::market::Mode;
+use crate::need::Bounds;
+use crate::profile::Profile;
+use crate::smooth::weight::KernelWeight;
+use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
+
+pub use note::Note;
+use pod::Pod;
+pub use pod::{InForce, PodReport};
+pub use why::Why;
+
+/// More notes than this between two ticks are counted, not kept.
+const NOTES_MAX: usize = 1024;
+/// More learned tables than this are not kept; those of workloads without a pod go first.
+const TABLES_MAX: usize = 4096;
+
+/// One node's market.
+#[derive(Clone, Debug)]
+pub struct Node {
+    profile: Profile,
+    capacity: Millicores,
+    /// In uid order, which is the order the market wants its bids in.
+    pods: Vec<Pod>,
+    tables: BTreeMap<WorkloadKey, QTable>,
+    mode: Mode,
+    price: Ratio,
+    multiplier: Ratio,
+    cleared: bool,
+    /// The latest moment seen. Time never runs backwards in here, whatever the clock does.
+    now: Moment,
+    last_fast: Moment,
+    last_slow: Moment,
+    /// A raise found no room: the market should be cleared without waiting for the slow loop.
+    clear_wanted: bool,
+    notes: Vec<Note>,
+    notes_dropped: u64,
+}
+
+/// What is known of a pod when it arrives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its name for as long as it lives.
+    pub uid: PodUid,
+    /// What its learned table is kept under; its uid where there is nothing better.
+    pub workload: Option<WorkloadKey>,
+    /// The least and the most it may be granted.
+    pub bounds: Bounds,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// The limit it came with.
+    pub limit: Millicores,
+    /// The request it came with; its min where that is not known.
+    pub request: Option<Millicores>,
+}
+
+/// Which of the two loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Loop {
+    /// Looks at hot pods and only raises limits.
+    Fast,
+    /// Clears the market.
+    Slow,
+}
+
+/// What is to be done to one pod, all of it at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// The pod.
+    pub uid: PodUid,
+    /// The cap to set.
+    pub limit: Millicores,
+    /// The guarantee to set.
+    pub request: Millicores,
+    /// The kernel's weight to set.
+    pub weight: KernelWeight,
+    /// The burst buffer to set; never above the limit.
+    pub burst: Millicores,
+    /// Why.
+    pub why: Why,
+}
+
+/// What a tick decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Which loop ticked.
+    pub tick: Loop,
+    /// How the market stands.
+    pub mode: Mode,
+    /// The published price.
+    pub price: Ratio,
+    /// What to do, in uid order.
+    pub actions: Vec<Action>,
+    /// What was noticed, and what was wanted but not done.
+    pub notes: Vec<Note>,
+    /// When the next tick is due.
+    pub wake_at: Moment,
+    /// Which loop is due then.
+    pub wake_for: Loop,
+}
+
+// === impl Node: facts ===
+
+impl Node {
+    /// A node without pods.
+    #[must_use]
+    pub fn new(capacity: Millicores, profile: Profile) -> Self {
+        Self {
+            profile,
+            capacity,
+            pods: Vec::new(),
+            tables: BTreeMap::new(),
+            mode: Mode::Uncongested,
+            price: Ratio::ZERO,
+            multiplier: Ratio::ZERO,
+            cleared: false,
+            now: Moment::ORIGIN,
+            last_fast: Moment::ORIGIN,
+            last_slow: Moment::ORIGIN,
+            clear_wanted: false,
+            notes: Vec::new(),
+            notes_dropped: 0,
+        }
+    }
+
+    /// The node has another capacity from now on.
+    pub fn capacity_changed(&mut self, capacity: Millicores) {
+        self.capacity = capacity;
+        self.clear_wanted = true;
+    }
+
+    /// A pod arrived, or came back with other facts.
+    pub fn pod_added(&mut self, facts: PodFacts, now: Moment) {
+        let now = self.time_passed(now);
+        match self.find(&facts.uid) {
+            Ok(place) => {
+                self.note(Note::PodReplaced { uid: facts.uid.clone() });
+                self.pods[place] = Pod::new(facts, &self.profile, now);
+            }
+            Err(place) => self.pods.insert(place, Pod::new(facts, &self.profile, now)),
+        }
+    }
+
+    /// A pod is gone.
+    pub fn pod_removed(&mut self, uid: &PodUid) {
+        match self.find(uid) {
+            Ok(place) => {
+                self.pods.remove(place);
+            }
+            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+        }
+    }
+
+    /// A pod's counters were read.
+    pub fn sampled(&mut self, uid: &PodUid, sample: Sample) {
+        let noted = match self.find(uid) {
+            Ok(place) => {
+                let rule = self.profile.window_rule();
+                self.pods[place].sampled(sample, &rule)
+            }
+            Err(_) => Some(Note::UnknownPod { uid: uid.clone() }),
+        };
+        if let Some(note) = noted {
+            self.note(note);
+        }
+    }
+
+    /// A pod was found to miss its latency target, or to meet it again.
+    pub fn latency_judged(&mut self, uid: &PodUid, missed: bool) {
+        match self.find(uid) {
+            Ok(place) => self.pods[place].latency_missed = missed,
+            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+        }
+    }
+
+    /// The limit last decided for a pod was seen to be in force.
+    pub fn limit_took_effect(&mut self, uid: &PodUid, at: Moment) {
+        match self.find(uid) {
+            Ok(place) => self.pods[place].boost.took_effect(at),
+            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+        }
+    }
+
+    /// A learned table was brought back from where it was saved.
+    pub fn table_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        let seed = self.table_seed(&workload);
+        let (table, refused) = QTable::load(saved, seed, &self.learn_config());
+        if let Some(because) = refused {
+            self.note(Note::TableRefused { workload: workload.clone(), because });
+        }
+        self.tables.insert(workload, table);
+    }
+}
+
+// === impl Node: queries ===
+
+impl Node {
+    /// What the market runs with.
+    #[must_use]
+    pub const fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What there is to divide.
+    #[must_use]
+    pub const fn capacity(&self) -> Millicores {
+        self.capacity
+    }
+
+    /// What all limits together may reach.
+    #[must_use]
+    pub fn limit_budget(&self) -> Millicores {
+        self.capacity.scale_floor(self.profile.overcommit)
+    }
+
+    /// How the market stood at the last clearing.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The published price of the last clearing.
+    #[must_use]
+    pub const fn price(&self) -> Ratio {
+        self.price
+    }
+
+    /// The solver's multiplier of the last clearing.
+    #[must_use]
+    pub const fn multiplier(&self) -> Ratio {
+        self.multiplier
+    }
+
+    /// What is known of every pod, in uid order.
+    pub fn pods(&self) -> impl Iterator<Item = PodReport<'_>> {
+        self.pods.iter().map(Pod::report)
+    }
+
+    /// The pods to look at now: hot ones at every fast tick, quiet ones once per sampling interval.
+    pub fn due_for_sample(&self, now: Moment) -> impl Iterator<Item = &PodUid> {
+        let quiet_interval = self.profile.sampling_interval_ms;
+        self.pods.iter().filter(move |pod| pod.is_sample_due(quiet_interval, now)).map(Pod::uid)
+    }
+
+    /// The learned tables, by workload.
+    pub fn tables(&self) -> impl Iterator<Item = (&WorkloadKey, &QTable)> {
+        self.tables.iter()
+    }
+
+    /// When the next tick is due, and of which loop. What is overdue is due now.
+    #[must_use]
+    pub fn next_wake(&self) -> (Moment, Loop) {
+        let slow_gap = if self.clear_wanted {
+            self.profile.clear_gap_ms.min(self.profile.slow_loop_interval_ms)
+        } else {
+            self.profile.slow_loop_interval_ms
+        };
+        let slow_at = self.last_slow + slow_gap;
+        let fast_at = self.last_fast + self.profile.fast_loop_interval_ms;
+        let (due_at, due) =
+            if slow_at <= fast_at { (slow_at, Loop::Slow) } else { (fast_at, Loop::Fast) };
+        (due_at.max(self.now), due)
+    }
+}
+
+// === impl Node: shared by the ticks ===
+
+impl Node {
+    fn find(&self, uid: &PodUid) -> Result<usize, usize> {
+        self.pods.binary_search_by(|pod| pod.uid().cmp(uid))
+    }
+
+    /// Takes note of the time. A clock that stepped back is held where it was.
+    fn time_passed(&mut self, now: Moment) -> Moment {
+        if now < self.now {
+            self.note(Note::ClockWentBack { by: self.now.since(now) });
+        }
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn note(&mut self, note: Note) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(note);
+        } else {
+            self.notes_dropped += 1;
+        }
+    }
+
+    fn outcome(&mut self, tick: Loop, actions: Vec<Action>) -> Outcome {
+        let mut notes = core::mem::take(&mut self.notes);
+        if self.notes_dropped > 0 {
+            notes.push(Note::NotesDropped { count: core::mem::take(&mut self.notes_dropped) });
+        }
+        let (wake_at, wake_for) = self.next_wake();
+        Outcome { tick, mode: self.mode, price: self.price, actions, notes, wake_at, wake_for }
+    }
+
+    fn limits_in_force(&self) -> Millicores {
+        self.pods.iter().map(|pod| pod.in_force.limit).sum()
+    }
+}
+
+// === impl Loop ===
+
+impl Loop {
+    /// The name a user reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+        }
+    }
+}

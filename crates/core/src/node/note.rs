@@ -1,0 +1,134 @@
+//! Everything the market noticed, or wanted and did not do, as data. Drivers log it, tests assert it.
+
+use core::fmt;
+
+use crate::learn::TableNote;
+use crate::market::Mode;
+use crate::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
+
+/// One thing worth telling.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Note {
+    /// A fact named a pod that is not here.
+    UnknownPod {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// A pod arrived that was here already.
+    PodReplaced {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// A sample was not newer than the last one.
+    SampleOutOfOrder {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// A pod's counters went backwards.
+    CounterReset {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// No sample of a pod arrived since the last clearing.
+    SampleMissing {
+        /// The pod.
+        uid: PodUid,
+        /// Whether there ever was one.
+        ever_sampled: bool,
+    },
+    /// The clock stepped back.
+    ClockWentBack {
+        /// How far.
+        by: Span,
+    },
+    /// The market stands differently than before.
+    ModeChanged {
+        /// How it stood.
+        from: Mode,
+        /// How it stands.
+        to: Mode,
+    },
+    /// A pod is held back and already has all it may have.
+    AtMax {
+        /// The pod.
+        uid: PodUid,
+        /// Its max.
+        max: Millicores,
+    },
+    /// A raise found no room under the over-commit.
+    NoRoom {
+        /// The pod.
+        uid: PodUid,
+        /// The limit it should have got.
+        wanted: Millicores,
+        /// The limit it has for now.
+        limit: Millicores,
+    },
+    /// A limit or request is to shrink, but not yet.
+    ShrinkHeld {
+        /// The pod.
+        uid: PodUid,
+        /// When it is due.
+        until: Moment,
+    },
+    /// Requests were lowered to their grants because all together exceeded capacity.
+    RequestsForced {
+        /// The capacity.
+        capacity: Millicores,
+    },
+    /// Limits were lowered because all together exceeded the over-commit.
+    LimitsForced {
+        /// The over-commit budget.
+        budget: Millicores,
+    },
+    /// A saved table was refused, and learning starts afresh.
+    TableRefused {
+        /// Whose table.
+        workload: WorkloadKey,
+        /// What was wrong with it.
+        because: TableNote,
+    },
+    /// There were more notes than are kept.
+    NotesDropped {
+        /// How many more.
+        count: u64,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownPod { uid } => write!(f, "{uid}: not here, so nothing was done with it"),
+            Self::PodReplaced { uid } => write!(f, "{uid}: was here already, starts afresh"),
+            Self::SampleOutOfOrder { uid } => write!(f, "{uid}: an old sample was ignored"),
+            Self::CounterReset { uid } => {
+                write!(f, "{uid}: counters went backwards, so its cgroup is new: starts afresh")
+            }
+            Self::SampleMissing { uid, ever_sampled: true } => {
+                write!(f, "{uid}: no sample since the last clearing, so its need stays as it was")
+            }
+            Self::SampleMissing { uid, ever_sampled: false } => {
+                write!(f, "{uid}: never sampled yet, so its need is a guess")
+            }
+            Self::ClockWentBack { by } => write!(f, "the clock stepped back by {by}: held still"),
+            Self::ModeChanged { from, to } => write!(f, "the market was {from} and is {to}"),
+            Self::AtMax { uid, max } => write!(f, "{uid}: held back at its max of {max}"),
+            Self::NoRoom { uid, wanted, limit } => {
+                write!(f, "{uid}: no room to raise it to {wanted}, so it has {limit} for now")
+            }
+            Self::ShrinkHeld { uid, until } => {
+                write!(f, "{uid}: to shrink at {} ms if it is still too large", until.as_ms_floor())
+            }
+            Self::RequestsForced { capacity } => {
+                write!(f, "requests exceeded the capacity of {capacity}: cut to their grants")
+            }
+            Self::LimitsForced { budget } => {
+                write!(f, "limits exceeded the over-commit of {budget}: shared out by weight")
+            }
+            Self::TableRefused { workload, because } => {
+                write!(f, "{workload}: its learned table was refused, starts afresh: {because}")
+            }
+            Self::NotesDropped { count } => write!(f, "{count} more notes were dropped"),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a node knows of one pod: its facts, its samples, what is in force and what was decided.
+//!
+//! Each loop keeps its own previous sample, so neither shortens the other's window; a third one
+//! cuts time into the seconds that the window estimator counts in.
+
+use super::{Note, PodFacts};
+use crate::boost::Boost;
+use crate::demand::{self, Reading, Sample, Signal};
+use crate::learn;
+use crate::market::Grant;
+use crate::need::{Bounds, Window, WindowRule};
+use crate::profile::Profile;
+use crate::smooth::Track;
+use crate::smooth::weight::KernelWeight;
+use crate::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
+
+/// A second may be this much shorter, since nobody samples exactly on time.
+const SECOND_AT_LEAST: Span = Span::from_ms(900);
+/// A pod is hot while it uses this much of its limit.
+const HOT_USAGE: Ratio = Ratio::from_percent(80);
+
+/// What is set on a pod right now, as far as decisions go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// The cap.
+    pub limit: Millicores,
+    /// The guarantee.
+    pub request: Millicores,
+    /// The kernel's weight; unknown until it was first set.
+    pub weight: Option<KernelWeight>,
+    /// The burst buffer.
+    pub burst: Millicores,
+}
+
+/// What can be told of one pod.
+#[derive(Clone, Copy, Debug)]
+pub struct PodReport<'a> {
+    /// Its name.
+    pub uid: &'a PodUid,
+    /// The least and the most it may be granted.
+    pub bounds: Bounds,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// What it did since the last clearing, if it was sampled.
+    pub signal: Option<&'a Signal>,
+    /// What it needed at the last clearing.
+    pub need: Option<Millicores>,
+    /// What it was granted at the last clearing.
+    pub grant: Option<&'a Grant>,
+    /// What is set on it.
+    pub in_force: InForce,
+    /// Whether it is looked at by every fast tick.
+    pub hot: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pod {
+    uid: PodUid,
+    pub(super) workload: WorkloadKey,
+    pub(super) bounds: Bounds,
+    pub(super) weight: Weight,
+    pub(super) added_at: Moment,
+    pub(super) latest: Option<Sample>,
+    pub(super) fast_from: Option<Sample>,
+    pub(super) slow_from: Option<Sample>,
+    second_from: Option<Sample>,
+    pub(super) window: Window,
+    /// Scales the throttle target of the window estimator: what a learned action sets.
+    pub(super) target_factor: Ratio,
+    pub(super) signal: Option<Signal>,
+    pub(super) need: Option<Millicores>,
+    pub(super) headroom_misses: u32,
+    pub(super) grant: Option<Grant>,
+    pub(super) in_force: InForce,
+    pub(super) limit_track: Track,
+    pub(super) request_track: Track,
+    pub(super) boost: Boost,
+    pub(super) last_change: Option<Moment>,
+    pub(super) latency_missed: bool,
+    pub(super) hot: bool,
+    /// The state and action of the last clearing, and the allocation before it, to learn from.
+    pub(super) lesson: Option<Lesson>,
+}
+
+/// What a bidder did last, until its outcome is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lesson {
+    pub(super) state: learn::State,
+    pub(super) action: learn::Action,
+    pub(super) allocation_before: Millicores,
+}
+
+impl Pod {
+    pub(super) fn new(facts: PodFacts, profile: &Profile, now: Moment) -> Self {
+        let workload = facts.workload.unwrap_or_else(|| WorkloadKey::new(facts.uid.as_str()));
+        let slots = usize::try_from(profile.window_s).unwrap_or(usize::MAX);
+        Self {
+            workload,
+            bounds: facts.bounds,
+            weight: facts.weight,
+            added_at: now,
+            latest: None,
+            fast_from: None,
+            slow_from: None,
+            second_from: None,
+            window: Window::new(slots, &profile.window_rule()),
+            target_factor: Ratio::ONE,
+            signal: None,
+            need: None,
+            headroom_misses: 0,
+            grant: None,
+            in_force: InForce {
+                limit: facts.limit.min(Millicores::LIMIT),
+                request: facts.request.unwrap_or(facts.bounds.min()).min(facts.limit),
+                weight: None,
+                burst: Millicores::ZERO,
+            },
+            limit_track: Track::default(),
+            request_track: Track::default(),
+            boost: Boost::default(),
+            last_change: None,
+            latency_missed: false,
+            hot: true,
+            lesson: None,
+            uid: facts.uid,
+        }
+    }
+
+    pub(super) const fn uid(&self) -> &PodUid {
+        &self.uid
+    }
+
+    pub(super) const fn report(&self) -> PodReport<'_> {
+        PodReport {
+            uid: &self.uid,
+            bounds: self.bounds,
+            weight: self.weight,
+            signal: self.signal.as_ref(),
+            need: self.need,
+            grant: self.grant.as_ref(),
+            in_force: self.in_force,
+            hot: self.hot,
+        }
+    }
+
+    /// Takes in a sample. What is old is refused; what went backwards starts everything afresh.
+    pub(super) fn sampled(&mut self, sample: Sample, rule: &WindowRule) -> Option<Note> {
+        let Some(latest) = self.latest else {
+            self.start_from(sample);
+            return None;
+        };
+        match demand::read(&latest, &sample) {
+            Reading::OutOfOrder => return Some(Note::SampleOutOfOrder { uid: self.uid.clone() }),
+            Reading::Reset => {
+                self.start_from(sample);
+                return Some(Note::CounterReset { uid: self.uid.clone() });
+            }
+            Reading::Window(_) | Reading::TooShort => self.latest = Some(sample),
+        }
+        self.count_seconds(&sample, rule);
+        None
+    }
+
+    /// Whether a sample is due: at once for a hot pod, after the interval for a quiet one.
+    pub(super) fn is_sample_due(&self, quiet_interval: Span, now: Moment) -> bool {
+        match self.latest {
+            Some(latest) => self.hot || now.since(latest.at) >= quiet_interval,
+            None => true,
+        }
+    }
+
+    /// A pod is worth looking at often while it is throttled or close to its limit.
+    pub(super) fn judge_heat(&mut self, signal: &Signal) {
+        let near_limit = signal.usage >= self.in_force.limit.scale_floor(HOT_USAGE);
+        self.hot = near_limit || signal.throttled_periods > 0 || self.latency_missed;
+    }
+
+    fn start_from(&mut self, sample: Sample) {
+        self.latest = Some(sample);
+        self.fast_from = Some(sample);
+        self.slow_from = Some(sample);
+        self.second_from = Some(sample);
+    }
+
+    fn count_seconds(&mut self, sample: &Sample, rule: &WindowRule) {
+        let Some(from) = self.second_from else {
+            return;
+        };
+        let Reading::Window(signal) = demand::read(&from, sample) else {
+            return;
+        };
+        if signal.window < SECOND_AT_LEAST {
+            return;
+        }
+        self.second_from = Some(*sample);
+        // What a pod would have used had nobody stood in its way, as far as waiting tells.
+        let felt = signal.usage.scale_floor(Ratio::ONE + signal.stall_ratio);
+        let target = rule.throttle_target.times_floor(self.target_factor);
+        let rule = WindowRule { throttle_target: target, ..*rule };
+        let seconds = (signal.window.as_us() + 500_000) / 1_000_000;
+        for _ in 0..seconds.min(self.window.slots()) {
+            self.window.second_passed(felt, signal.period_ratio, &rule);
+        }
+    }
+}

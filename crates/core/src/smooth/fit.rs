@@ -1,0 +1,68 @@
+//! Makes the values of all pods add up, whatever damping wanted to keep.
+//!
+//! Requests together are at most capacity: if held values stand in the way, whoever stands above
+//! its grant goes down to it. Limits together are at most the over-commit budget: what exceeds the
+//! pods' floors shares the room by weight. Both are no-ops where the sums fit.
+
+use alloc::vec::Vec;
+
+use super::round_down_keeping;
+use crate::market::{Claim, fill};
+use crate::profile::Profile;
+use crate::units::{Millicores, Weight};
+
+/// One pod's limit on its way to fitting the budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cap {
+    /// What it must have.
+    pub floor: Millicores,
+    /// What it would have.
+    pub limit: Millicores,
+    /// What its claim on the room counts for.
+    pub weight: Weight,
+}
+
+/// One pod's request on its way to fitting capacity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    /// What the market granted.
+    pub grant: Millicores,
+    /// What it would have.
+    pub request: Millicores,
+    /// The pod's min.
+    pub min: Millicores,
+}
+
+/// Lowers requests above their grants if all of them together exceed capacity. Says whether it did.
+pub fn fit_requests(profile: &Profile, capacity: Millicores, pods: &mut [Guarantee]) -> bool {
+    let total: Millicores = pods.iter().map(|pod| pod.request).sum();
+    if total <= capacity {
+        return false;
+    }
+    for pod in pods {
+        pod.request = pod.request.min(round_down_keeping(pod.grant, pod.min, profile));
+    }
+    true
+}
+
+/// Lowers limits towards their floors if all of them together exceed the budget. Says whether it
+/// did. Floors that do not fit either are the caller's to answer for.
+pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bool {
+    let total: Millicores = pods.iter().map(|pod| pod.limit).sum();
+    if total <= budget {
+        return false;
+    }
+    let floors: Millicores = pods.iter().map(|pod| pod.floor).sum();
+    let room = budget.saturating_sub(floors);
+    let claims = pods.iter().map(|pod| Claim {
+        cap: u128::from(pod.limit.saturating_sub(pod.floor).get()),
+        pull: u128::from(pod.weight.thousandths()),
+    });
+    let shares: Vec<u64> = fill(room, claims).shares;
+    for (pod, share) in pods.iter_mut().zip(shares) {
+        let limit = pod.floor + Millicores::new(share);
+        // Rounded down, unlike a limit that has room: the sum must hold.
+        pod.limit = round_down_keeping(limit, pod.floor, profile);
+    }
+    true
+}

@@ -1,0 +1,206 @@
+//! One node's market, driven by scripts: the cases in `testdata/node`. A script is what a driver
+//! would do, a line each; what follows the dashes is what the market decided.
+
+mod fixture;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use fixture::Case;
+use walras_core::demand::Sample;
+use walras_core::learn::{LearnConfig, QTable};
+use walras_core::need::Bounds;
+use walras_core::node::{Node, Outcome, PodFacts};
+use walras_core::profile::{Profile, ProfileName, Value};
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+
+#[test]
+fn a_node_decides_as_scripted() {
+    for text in [
+        include_str!("../testdata/node/fast.txt"),
+        include_str!("../testdata/node/slow.txt"),
+        include_str!("../testdata/node/faults.txt"),
+    ] {
+        for case in fixture::read(text) {
+            fixture::compare(&case, &run(&case));
+        }
+    }
+}
+
+/// What a script has built up so far.
+struct Stage {
+    node: Node,
+    /// Each pod's counters, which the script gives as differences.
+    counters: BTreeMap<String, Sample>,
+    now: Moment,
+    shown: String,
+}
+
+fn run(case: &Case) -> String {
+    let mut lines = case.input.lines();
+    let mut stage = Stage {
+        node: open(lines.next().expect("a first line")),
+        counters: BTreeMap::new(),
+        now: Moment::ORIGIN,
+        shown: String::new(),
+    };
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        stage.now = Moment::from_ms(number(words[0]));
+        stage.step(words[1], &words[2..]);
+    }
+    stage.shown
+}
+
+/// `capacity PROFILE key=value...`
+fn open(line: &str) -> Node {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let name = ProfileName::ALL.into_iter().find(|name| name.name() == words[1]);
+    let mut profile = Profile::named(name.expect("a profile"));
+    for setting in &words[2..] {
+        let (key, value) = setting.split_once('=').expect("key=value");
+        let value = match (value.parse::<f64>(), value.parse::<bool>()) {
+            (Ok(number), _) => Value::Number(number),
+            (_, Ok(flag)) => Value::Flag(flag),
+            (Err(_), Err(_)) => Value::Word(value.to_owned()),
+        };
+        profile.set(key, &value).expect("a good setting");
+    }
+    Node::new(Millicores::new(number(words[0])), profile)
+}
+
+impl Stage {
+    fn step(&mut self, verb: &str, rest: &[&str]) {
+        let uid = PodUid::new(rest.first().copied().unwrap_or_default());
+        let (node, now) = (&mut self.node, self.now);
+        match verb {
+            "pod" => node.pod_added(pod_facts(uid, &rest[1..]), now),
+            "gone" => node.pod_removed(&uid),
+            "capacity" => node.capacity_changed(Millicores::new(number(rest[0]))),
+            "applied" => node.limit_took_effect(&uid, now),
+            "latency" => node.latency_judged(&uid, rest[1] == "missed"),
+            "table" => node.table_restored(WorkloadKey::new(rest[0]), rest[1].as_bytes()),
+            "ran" | "stale" | "reset" => self.sample(verb, rest),
+            "fast" => {
+                let outcome = node.fast_tick(now);
+                self.show(&outcome);
+            }
+            "slow" => {
+                let outcome = node.slow_tick(now);
+                self.show(&outcome);
+            }
+            "due" => {
+                let due: Vec<&str> = node.due_for_sample(now).map(PodUid::as_str).collect();
+                writeln!(self.shown, "due {}", due.join(" ")).expect("a string takes all");
+            }
+            unknown => panic!("no verb {unknown}"),
+        }
+    }
+
+    /// `ran POD used_ms throttled_ms throttled/periods`: what it did since its last sample.
+    fn sample(&mut self, verb: &str, rest: &[&str]) {
+        let counters = self.counters.entry(rest[0].to_owned()).or_default();
+        if verb == "reset" {
+            *counters = Sample::default();
+        } else if verb == "ran" {
+            let (throttled, periods) = rest[3].split_once('/').expect("throttled/periods");
+            *counters = Sample {
+                at: counters.at,
+                usage: Span::from_ms(counters.usage.as_ms_floor() + number(rest[1])),
+                throttled: Span::from_ms(counters.throttled.as_ms_floor() + number(rest[2])),
+                nr_periods: counters.nr_periods + number(periods),
+                nr_throttled: counters.nr_throttled + number(throttled),
+                stalled: None,
+            };
+        }
+        counters.at = self.now;
+        let sample = *counters;
+        self.node.sampled(&PodUid::new(rest[0]), sample);
+    }
+
+    fn show(&mut self, outcome: &Outcome) {
+        let Outcome { tick, mode, price, wake_at, wake_for, .. } = outcome;
+        let (tick, wake_for) = (tick.name(), wake_for.name());
+        let wake_at = wake_at.as_ms_floor();
+        writeln!(self.shown, "{tick} {mode} price {price} next {wake_for} at {wake_at}")
+            .expect("a string takes all");
+        for action in &outcome.actions {
+            writeln!(
+                self.shown,
+                "  {} limit {} request {} weight {} burst {}: {}",
+                action.uid,
+                action.limit,
+                action.request,
+                action.weight.get(),
+                action.burst,
+                action.why
+            )
+            .expect("a string takes all");
+        }
+        for note in &outcome.notes {
+            writeln!(self.shown, "  ({note})").expect("a string takes all");
+        }
+    }
+}
+
+/// `min max limit [weight=N] [request=N] [workload=NAME]`
+fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
+    let milli = |word: &str| Millicores::new(number(word));
+    let mut facts = PodFacts {
+        uid,
+        workload: None,
+        bounds: Bounds::new(milli(words[0]), milli(words[1])),
+        weight: Weight::ONE,
+        limit: milli(words[2]),
+        request: None,
+    };
+    for word in &words[3..] {
+        match word.split_once('=').expect("key=value") {
+            ("weight", value) => {
+                let thousandths = u32::try_from(number(value) * 1000).expect("a small weight");
+                facts.weight = Weight::from_thousandths(thousandths).expect("a weight");
+            }
+            ("request", value) => facts.request = Some(milli(value)),
+            ("workload", value) => facts.workload = Some(WorkloadKey::new(value)),
+            (unknown, _) => panic!("no key {unknown}"),
+        }
+    }
+    facts
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().unwrap_or_else(|_| panic!("not a number: {word}"))
+}
+
+#[test]
+fn a_recreated_pod_keeps_what_its_workload_learned() {
+    let mut node = Node::new(Millicores::from_cores(4), Profile::SEED);
+    let facts = |uid: &str| {
+        let mut facts = pod_facts(PodUid::new(uid), &["100", "4000", "500"]);
+        facts.workload = Some(WorkloadKey::new("shop/web"));
+        facts
+    };
+    let mut sample = Sample::default();
+    node.pod_added(facts("web-1"), Moment::ORIGIN);
+    for round in 1..=20 {
+        sample.at = Moment::from_ms(round * 15_000);
+        sample.usage = Span::from_ms(round * 7_000);
+        sample.nr_periods = round * 150;
+        node.sampled(&PodUid::new("web-1"), sample);
+        node.slow_tick(sample.at);
+    }
+    let learned = node.tables().next().expect("a table").1.clone();
+    assert!(learned.updates() > 10, "{} updates", learned.updates());
+    node.pod_removed(&PodUid::new("web-1"));
+    node.pod_added(facts("web-2"), sample.at);
+    let kept: Vec<_> = node.tables().map(|(key, table)| (key.as_str(), table)).collect();
+    assert_eq!(kept, [("shop/web", &learned)]);
+
+    // The same table, saved and brought back to a node that was started anew.
+    let mut restarted = Node::new(Millicores::from_cores(4), Profile::SEED);
+    restarted.table_restored(WorkloadKey::new("shop/web"), learned.save().as_bytes());
+    let restored: Vec<_> = restarted.tables().map(|(_, table)| table).collect();
+    assert_eq!(restored, [&learned]);
+    let fresh = QTable::new(0, &LearnConfig::DEFAULT);
+    assert_ne!(restored, [&fresh]);
+}
