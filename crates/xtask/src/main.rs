@@ -1,2 +1,60 @@
-//! placeholder
-fn main() {}
+//! `cargo xtask`: the only build tool besides cargo.
+//!
+//! `test` climbs the test ladder, as CI does; `man` writes the man pages. See `docs/testing.md`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
+
+mod facts;
+mod lease;
+mod man;
+mod run;
+mod tiers;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, value_parser};
+
+use crate::tiers::Tier;
+
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", about = "Test and document the repository")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the test ladder, or some of its tiers, in order
+    Test {
+        /// Run only this tier; may be given several times
+        #[arg(long = "tier", value_name = "NAME")]
+        tiers: Vec<Tier>,
+        /// List the tiers and what each proves, and run nothing
+        #[arg(long)]
+        list: bool,
+        /// How long to fuzz each target, in seconds
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        #[arg(value_parser = value_parser!(u32).range(1..))]
+        fuzz_seconds: u32,
+    },
+    /// Write the man pages of `walras` and its subcommands
+    Man {
+        /// The folder to write to [default: `man` in the target folder]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Test { list: true, .. } => run::list(),
+        Task::Test { tiers, list: false, fuzz_seconds } => run::test(&tiers, fuzz_seconds),
+        Task::Man { out } => man::write(out),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}

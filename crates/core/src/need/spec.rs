@@ -31,7 +31,7 @@ pub struct SpecFacts {
     pub headroom_misses: u32,
 }
 
-/// `(min + (max - min) * demand) * (1 + headroom)`, at least the usage with headroom, within bounds.
+/// `(min + (max - min) * demand) * (1 + headroom)`, at least the usage with headroom, clamped.
 #[must_use]
 pub fn spec(bounds: Bounds, facts: &SpecFacts) -> Millicores {
     let demand = facts.demand.at_most_one();

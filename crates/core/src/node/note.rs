@@ -1,4 +1,5 @@
-//! Everything the market noticed, or wanted and did not do, as data. Drivers log it, tests assert it.
+//! Everything the market noticed, or wanted and did not do, as data: drivers log it, tests assert
+//! it.
 
 use core::fmt;
 

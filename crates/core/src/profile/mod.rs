@@ -86,10 +86,12 @@ macro_rules! profile {
 profile! {
     estimator: Estimator, "spec or window", 0.0 to 0.0,
         [Estimator::Spec, Estimator::Window, Estimator::Window],
-        "How need is estimated. Watching usage beats mapping throttling onto the whole range from min to max, which asks for half a node at 5 % throttling.";
+        "How need is estimated. Watching usage beats mapping throttling onto the whole range \
+         from min to max, which asks for half a node at 5 % throttling.";
     fairness: Fairness, "proportional or nash", 0.0 to 0.0,
         [Fairness::Proportional, Fairness::Nash, Fairness::Nash],
-        "How a congested market shares. Proportional rewards whoever asks for more; nash cannot be gamed that way.";
+        "How a congested market shares. Proportional rewards whoever asks for more; nash cannot \
+         be gamed that way.";
     demand_capped: bool, "true or false", 0.0 to 0.0,
         [true, true, true],
         "Whether need caps a grant. Off, everything is shared out up to the pods' max.";
@@ -128,7 +130,8 @@ profile! {
         "How far back the window estimator looks; longer where every change is counted.";
     window_quantile: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.9), ratio(0.9), ratio(0.99)],
-        "Which quantile of the recent seconds is the base of need; higher where changes are counted.";
+        "Which quantile of the recent seconds is the base of need; higher where changes are \
+         counted.";
     throttle_target: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.05), ratio(0.05), ratio(0.05)],
         "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %.";
@@ -176,7 +179,8 @@ profile! {
         "After that, how long half of what is left of it takes to go.";
     burst_buffer: bool, "true or false", 0.0 to 0.0,
         [false, true, false],
-        "Whether a quota gets a burst buffer of its own size: unused quota of quiet periods is spent in busy ones.";
+        "Whether a quota gets a burst buffer of its own size: unused quota of quiet periods is \
+         spent in busy ones.";
     alpha_up: Ratio, "ratio", 0.001 to 1.0,
         [ratio(0.1), ratio(1.0), ratio(1.0)],
         "How much of a rise is taken at once. The window is smooth enough without it.";
@@ -200,16 +204,19 @@ profile! {
         "Limits are multiples of this: what the kernel and systemd can hold.";
     request_rule: RequestRule, "limit or grant", 0.0 to 0.0,
         [RequestRule::FromLimit, RequestRule::FromGrant, RequestRule::FromGrant],
-        "What a grant becomes: the limit, with the request a part of it; or the request, with the limit a loose cap above it, which keeps the node work-conserving.";
+        "What a grant becomes: the limit, with the request a part of it; or the request, with \
+         the limit a loose cap above it, which keeps the node work-conserving.";
     request_ratio: Ratio, "ratio", 0.01 to 1.0,
         [ratio(0.9), ratio(0.9), ratio(0.9)],
         "The request as a part of the limit, where it follows the limit; as documented.";
     weight_source: WeightSource, "request or weight", 0.0 to 0.0,
         [WeightSource::Request, WeightSource::Bargaining, WeightSource::Request],
-        "Where the kernel's weight comes from: the request, as Kubernetes does it, or the bargaining weight.";
+        "Where the kernel's weight comes from: the request, as Kubernetes does it, or the \
+         bargaining weight.";
     overcommit: Ratio, "factor", 1.0 to 100.0,
         [ratio(1.0), ratio(2.0), ratio(2.0)],
-        "All limits together stay within capacity times this. Hard caps that add up to capacity leave the node idle while pods wait.";
+        "All limits together stay within capacity times this. Hard caps that add up to capacity \
+         leave the node idle while pods wait.";
     max_step_factor: Ratio, "factor", 1.1 to 1000.0,
         [ratio(10.0), ratio(10.0), ratio(10.0)],
         "The most a limit grows at once, counted from 100m at least; the controller refuses more.";

@@ -1,4 +1,5 @@
-//! How a constant is read from a configuration value and shown again, and what can be wrong with it.
+//! How a constant is read from a configuration value and shown again, and what can be wrong with
+//! one.
 
 use alloc::borrow::ToOwned;
 use alloc::format;

@@ -1,0 +1,269 @@
+//! Climbs the ladder: carries out each tier's plan, times it, and sums up.
+//!
+//! Output of the programs passes through as it comes. A failed tier does not stop the ladder, so
+//! that the summary is complete, except that tiers which could only repeat a failed build are left
+//! out. Programs stay in our process group and signals are left alone, so Ctrl-C ends everything.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::facts;
+use crate::lease;
+use crate::tiers::{self, Call, Plan, Step, Tier};
+use crate::tools::{self, Places};
+
+/// What came of one tier.
+#[derive(Debug)]
+struct Record {
+    tier: Tier,
+    outcome: Outcome,
+    took: Duration,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed(String),
+    /// Failed, because the product does not build.
+    NoBuild(String),
+    NotRun(String),
+}
+
+/// Prints the tiers and what each proves.
+pub(crate) fn list() -> Result<ExitCode> {
+    for tier in Tier::value_variants() {
+        println!("{:<9} {}", tier.name(), tier.proves());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `chosen` tiers, or all where none is chosen, in the order of the ladder.
+pub(crate) fn test(chosen: &[Tier], fuzz_seconds: u32) -> Result<ExitCode> {
+    let start = Instant::now();
+    let places = Places::find()?;
+    let _lease = lease::take(&places)?;
+    let facts = facts::gather(places, fuzz_seconds)?;
+    let everything = if chosen.is_empty() { Tier::value_variants() } else { chosen };
+    let tiers: BTreeSet<Tier> = everything.iter().copied().collect();
+    let mut records: Vec<Record> = Vec::new();
+    for tier in tiers {
+        println!("\n==> {}: {}", tier.name(), tier.proves());
+        let begun = Instant::now();
+        let no_build = records.iter().find(|record| matches!(record.outcome, Outcome::NoBuild(_)));
+        let outcome = match no_build {
+            Some(failed) if tier.repeats_a_broken_build() => {
+                Outcome::NotRun(format!("the build failed in {}", failed.tier.name()))
+            }
+            Some(_) | None => carry_out(tiers::plan(tier, &facts), &facts.places),
+        };
+        println!("==> {}: {}", tier.name(), outcome.words());
+        records.push(Record { tier, outcome, took: begun.elapsed() });
+    }
+    print!("\n{}", summary(&records, start.elapsed()));
+    let failed = records.iter().any(|record| record.outcome.is_failure());
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Runs a program from the root of the checkout, with its output passed through.
+pub(crate) fn call(call: &Call, places: &Places) -> Result<ExitStatus> {
+    prepare(call, places).status().with_context(|| format!("cannot start {}", call.program))
+}
+
+fn prepare(call: &Call, places: &Places) -> Command {
+    println!("    {call}");
+    let mut command = Command::new(&call.program);
+    command.args(&call.args).current_dir(&places.root).env("CARGO_TARGET_DIR", &places.target);
+    command.envs(call.env.iter().map(|(name, value)| (name, value)));
+    if let Some(name) = call.without {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn carry_out(plan: Plan, places: &Places) -> Outcome {
+    let (needs, steps, note) = match plan {
+        Plan::Run { needs, steps, note } => (needs, steps, note),
+        Plan::NotRun(reason) => return Outcome::NotRun(reason),
+        Plan::Broken(reason) => return Outcome::Failed(reason),
+    };
+    for need in &needs {
+        if let Err(error) = tools::meet(need, places) {
+            return Outcome::Failed(format!("{error:#}"));
+        }
+    }
+    for step in &steps {
+        if let Err(error) = take(step, places) {
+            let reason = format!("{error:#}");
+            let build = matches!(step, Step::Build(_));
+            return if build { Outcome::NoBuild(reason) } else { Outcome::Failed(reason) };
+        }
+    }
+    if let Some(note) = note {
+        println!("    note: {note}");
+    }
+    Outcome::Passed
+}
+
+fn take(step: &Step, places: &Places) -> Result<()> {
+    match step {
+        Step::Run(program) | Step::Build(program) => succeeded(program, call(program, places)?),
+        Step::Prints(program, text) => {
+            // Standard error still passes through; what it prints is for a machine to read.
+            let mut command = prepare(program, places);
+            let output = command.stderr(std::process::Stdio::inherit()).output();
+            let output = output.with_context(|| format!("cannot start {}", program.program))?;
+            succeeded(program, output.status)?;
+            let printed = String::from_utf8_lossy(&output.stdout);
+            anyhow::ensure!(printed.contains(text), "`{program}` did not print `{text}`");
+            Ok(())
+        }
+        Step::Exists(path) => {
+            anyhow::ensure!(path.exists(), "{} is missing", path.display());
+            Ok(())
+        }
+    }
+}
+
+fn succeeded(call: &Call, status: ExitStatus) -> Result<()> {
+    let program = call.program.rsplit('/').next().unwrap_or_default();
+    let verb = call.args.first().map(String::as_str).unwrap_or_default();
+    anyhow::ensure!(status.success(), "`{program} {verb}` ended with {status}");
+    Ok(())
+}
+
+fn summary(records: &[Record], total: Duration) -> String {
+    let mut text = String::new();
+    let mut line = |args: std::fmt::Arguments<'_>| {
+        text.write_fmt(args).expect("writing to a string cannot fail");
+        text.push('\n');
+    };
+    line(format_args!("{:<9} {:>8}  result", "tier", "seconds"));
+    for Record { tier, outcome, took } in records {
+        let seconds = took.as_secs_f64();
+        line(format_args!("{:<9} {seconds:>8.1}  {}", tier.name(), outcome.words()));
+    }
+    line(format_args!("{:<9} {:>8.1}", "total", total.as_secs_f64()));
+    let count = |wanted: fn(&Outcome) -> bool| {
+        records.iter().filter(|record| wanted(&record.outcome)).count()
+    };
+    let passed = count(|outcome| *outcome == Outcome::Passed);
+    let failed = count(Outcome::is_failure);
+    match records.len() - passed - failed {
+        0 => line(format_args!("{passed} passed, {failed} failed")),
+        skipped => line(format_args!("{passed} passed, {failed} failed, {skipped} skipped")),
+    }
+    text
+}
+
+// === impl Outcome ===
+
+impl Outcome {
+    fn words(&self) -> String {
+        match self {
+            Self::Passed => "passed".to_owned(),
+            Self::Failed(reason) | Self::NoBuild(reason) => format!("FAILED: {reason}"),
+            Self::NotRun(reason) => format!("not run: {reason}"),
+        }
+    }
+
+    fn is_failure(&self) -> bool {
+        match self {
+            Self::Failed(_) | Self::NoBuild(_) => true,
+            Self::Passed | Self::NotRun(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(outcomes: Vec<(Tier, Outcome)>) -> String {
+        let took = Duration::from_millis(1260);
+        let records = outcomes.into_iter().map(|(tier, outcome)| Record { tier, outcome, took });
+        summary(&records.collect::<Vec<_>>(), Duration::from_secs(75))
+    }
+
+    fn places() -> Places {
+        let here = std::env::current_dir().unwrap();
+        Places {
+            root: here.clone(),
+            cache: here.clone(),
+            target: here.clone(),
+            fuzz_target: here,
+            shared: false,
+        }
+    }
+
+    fn shell(script: &str) -> Call {
+        let args = vec!["-c".to_owned(), script.to_owned()];
+        Call { program: "sh".to_owned(), args, env: Vec::new(), without: None }
+    }
+
+    fn carry_out_steps(steps: Vec<Step>) -> Outcome {
+        carry_out(Plan::Run { needs: Vec::new(), steps, note: None }, &places())
+    }
+
+    #[test]
+    fn the_summary_ends_with_the_count() {
+        let two = vec![(Tier::Format, Outcome::Passed), (Tier::Lints, Outcome::Passed)];
+        assert_eq!(
+            check(two),
+            "tier       seconds  result\n\
+             format         1.3  passed\n\
+             lints          1.3  passed\n\
+             total         75.0\n\
+             2 passed, 0 failed\n"
+        );
+    }
+
+    #[test]
+    fn what_was_not_run_is_neither_passed_nor_failed() {
+        let mixed = vec![
+            (Tier::Unit, Outcome::NoBuild("no".to_owned())),
+            (Tier::Doc, Outcome::Failed("also no".to_owned())),
+            (Tier::Fuzz, Outcome::NotRun("no nightly toolchain".to_owned())),
+        ];
+        let text = check(mixed);
+        assert!(text.contains("fuzz           1.3  not run: no nightly toolchain\n"), "{text}");
+        assert!(text.contains("doc            1.3  FAILED: also no\n"), "{text}");
+        assert!(text.ends_with("\n0 passed, 2 failed, 1 skipped\n"), "{text}");
+    }
+
+    #[test]
+    fn the_first_step_that_fails_decides() {
+        let failing = || Step::Run(shell("exit 3"));
+        let missing = Step::Exists("no such file".into());
+        let exit = Outcome::Failed("`sh -c` ended with exit status: 3".to_owned());
+        assert_eq!(carry_out_steps(vec![Step::Run(shell("true"))]), Outcome::Passed);
+        assert_eq!(carry_out_steps(vec![Step::Run(shell("true")), failing(), missing]), exit);
+        let build = carry_out_steps(vec![Step::Build(shell("exit 3"))]);
+        assert_eq!(build, Outcome::NoBuild("`sh -c` ended with exit status: 3".to_owned()));
+    }
+
+    #[test]
+    fn a_missing_file_program_or_text_fails() {
+        let text = |text| carry_out_steps(vec![Step::Prints(shell("echo abc"), text)]);
+        assert_eq!(text("b"), Outcome::Passed);
+        assert_eq!(text("x"), Outcome::Failed("`sh -c 'echo abc'` did not print `x`".to_owned()));
+        let file = carry_out_steps(vec![Step::Exists("no such file".into())]);
+        assert_eq!(file, Outcome::Failed("no such file is missing".to_owned()));
+        let unknown = Call { program: "no-such-program".to_owned(), ..shell("") };
+        let Outcome::Failed(reason) = carry_out_steps(vec![Step::Run(unknown)]) else {
+            panic!("a program that does not exist ran");
+        };
+        assert!(reason.starts_with("cannot start no-such-program"), "{reason}");
+    }
+
+    #[test]
+    fn a_plan_that_is_broken_fails_and_one_that_cannot_run_does_not() {
+        let why = || "why".to_owned();
+        assert_eq!(carry_out(Plan::Broken(why()), &places()), Outcome::Failed(why()));
+        assert_eq!(carry_out(Plan::NotRun(why()), &places()), Outcome::NotRun(why()));
+    }
+}

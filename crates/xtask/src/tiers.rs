@@ -1,0 +1,425 @@
+//! The test ladder as plain data: which tiers there are, what each proves, and its commands.
+//!
+//! `plan` looks only at the facts it is given and runs nothing; `run` carries plans out. A tier
+//! that would have nothing to do is never a passed tier: it is broken if that is a mistake, and
+//! not run if the machine lacks something that the ladder does not insist on.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::facts::{FUZZ_PACKAGE, Facts, README_COMMAND};
+use crate::tools::{self, Need};
+
+/// One rung of the ladder, in the order in which they are climbed: cheap before dear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Tier {
+    Format,
+    Lints,
+    Policy,
+    Pure,
+    Tidy,
+    Unit,
+    Property,
+    Doc,
+    Corpus,
+    Fuzz,
+    Manual,
+}
+
+/// What a tier does on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Meet the needs, then take the steps, and stop at the first that fails.
+    Run { needs: Vec<Need>, steps: Vec<Step>, note: Option<String> },
+    /// The machine lacks something; the reason goes into the summary.
+    NotRun(String),
+    /// The repository lacks something that it must have; the tier fails.
+    Broken(String),
+}
+
+/// One thing to do, and what has to come of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Has to succeed.
+    Run(Call),
+    /// Has to succeed; if it fails, no later tier that needs a build can tell anything new.
+    Build(Call),
+    /// Has to succeed and to write the given text to its standard output.
+    Prints(Call, &'static str),
+    /// The file has to be there by now.
+    Exists(PathBuf),
+}
+
+/// A program with its arguments and additions to its environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(&'static str, String)>,
+    /// A variable of our own environment that the program must not see.
+    pub(crate) without: Option<&'static str>,
+}
+
+/// What `tier` does, given `facts`.
+pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
+    match tier {
+        Tier::Format => Plan::Run {
+            needs: vec![Need::Component { name: "rustfmt", command: "fmt" }],
+            steps: vec![Step::Run(Call::cargo("fmt --all --check"))],
+            note: None,
+        },
+        Tier::Lints => Plan::Run {
+            needs: vec![Need::Component { name: "clippy", command: "clippy" }],
+            steps: vec![Step::Run(Call::cargo("clippy --workspace --all-targets -- -D warnings"))],
+            note: None,
+        },
+        Tier::Policy => policy(facts),
+        Tier::Pure => Plan::Run {
+            needs: vec![Need::Target("x86_64-unknown-none")],
+            steps: vec![Step::Run(Call::cargo(
+                "build --package walras-core --target x86_64-unknown-none",
+            ))],
+            note: None,
+        },
+        Tier::Tidy => steps(vec![Step::Run(Call::cargo("test --package xtask --no-fail-fast"))]),
+        Tier::Unit => unit(facts),
+        Tier::Property => property(facts),
+        Tier::Doc => steps(vec![
+            Step::Run(Call::cargo("test --workspace --doc")),
+            Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
+        ]),
+        Tier::Corpus => corpus(facts),
+        Tier::Fuzz => fuzz(facts),
+        Tier::Manual => manual(facts),
+    }
+}
+
+/// The command that writes the man pages to `folder`.
+pub(crate) fn man_pages(folder: &str) -> Call {
+    Call::cargo("run --package walras --quiet -- man --out").arg(folder)
+}
+
+fn steps(steps: Vec<Step>) -> Plan {
+    Plan::Run { needs: Vec::new(), steps, note: None }
+}
+
+fn policy(facts: &Facts) -> Plan {
+    let deny = || Call::new(tools::CARGO_DENY.program(&facts.places).display().to_string());
+    let mut steps = vec![Step::Run(deny().args("check bans licenses sources"))];
+    let mut note = None;
+    if facts.advisories {
+        steps.push(Step::Run(deny().args("check advisories")));
+    } else {
+        note = Some(
+            "known vulnerabilities were left out, because their database comes from the network; \
+             include them with `WALRAS_ADVISORIES=1 cargo xtask test --tier policy`"
+                .to_owned(),
+        );
+    }
+    Plan::Run { needs: vec![Need::Tool(tools::CARGO_DENY)], steps, note }
+}
+
+/// `cargo test` for the product's packages.
+fn product_tests(facts: &Facts) -> Call {
+    let call = Call::cargo("test --workspace --exclude xtask");
+    if facts.has_fuzz() { call.args("--exclude").arg(FUZZ_PACKAGE) } else { call }
+}
+
+fn is_property(test: &str) -> bool {
+    test.starts_with("prop_")
+}
+
+fn unit(facts: &Facts) -> Plan {
+    let mut call = product_tests(facts).args("--lib --bins");
+    for test in facts.workspace.tests.iter().filter(|test| !is_property(test)) {
+        call = call.arg("--test").arg(test);
+    }
+    let build = call.clone().arg("--no-run");
+    steps(vec![Step::Build(build), Step::Run(call.arg("--no-fail-fast"))])
+}
+
+fn property(facts: &Facts) -> Plan {
+    let mut call = product_tests(facts);
+    let mut tests = facts.workspace.tests.iter().filter(|test| is_property(test)).peekable();
+    if tests.peek().is_none() {
+        return Plan::Broken("no integration test has a name that begins with `prop_`".to_owned());
+    }
+    for test in tests {
+        call = call.arg("--test").arg(test);
+    }
+    // Without capture, because the seeds and the numbers of cases are the point.
+    steps(vec![Step::Run(call.args("--no-fail-fast -- --nocapture"))])
+}
+
+fn corpus(facts: &Facts) -> Plan {
+    if !facts.has_fuzz() {
+        return Plan::Broken(format!("the workspace has no package {FUZZ_PACKAGE}"));
+    }
+    steps(vec![Step::Run(Call::cargo("test --package").arg(FUZZ_PACKAGE))])
+}
+
+fn fuzz(facts: &Facts) -> Plan {
+    if facts.workspace.fuzz_targets.is_empty() {
+        return Plan::Broken(format!("the package {FUZZ_PACKAGE} has no fuzz targets"));
+    }
+    let Some(nightly) = &facts.nightly else {
+        return Plan::NotRun("no nightly toolchain".to_owned());
+    };
+    let places = &facts.places;
+    let mut needs = vec![Need::Tool(tools::CARGO_FUZZ)];
+    let mut steps = Vec::new();
+    for target in &facts.workspace.fuzz_targets {
+        // libFuzzer writes what it finds to the first folder and only reads the others.
+        let found = places.cache.join("fuzz-corpus").join(target);
+        let committed = places.root.join("fuzz/corpus").join(target);
+        let call = Call::new(tools::CARGO_FUZZ.program(places).display().to_string())
+            .args("run --fuzz-dir fuzz --features libfuzzer --target-dir")
+            .arg(places.fuzz_target.display().to_string())
+            .arg(target)
+            .arg(found.display().to_string())
+            .arg(committed.display().to_string())
+            .arg("--")
+            .arg(format!("-max_total_time={}", facts.fuzz_seconds))
+            .args("-rss_limit_mb=4096 -timeout=60 -verbosity=0 -print_final_stats=1")
+            .env("RUSTUP_TOOLCHAIN", nightly);
+        steps.push(Step::Exists(committed));
+        // Our own cargo names itself in CARGO, and is not of the nightly toolchain.
+        steps.push(Step::Run(Call { without: Some("CARGO"), ..call }));
+        needs.push(Need::Folder(found));
+    }
+    Plan::Run { needs, steps, note: None }
+}
+
+fn manual(facts: &Facts) -> Plan {
+    let Some(command) = &facts.readme_command else {
+        return Plan::Broken(format!(
+            "README.md has no code block that begins with `{README_COMMAND}`"
+        ));
+    };
+    let pages = facts.places.target.join("xtask/man");
+    let mut steps = vec![
+        Step::Run(man_pages(&pages.display().to_string())),
+        Step::Exists(pages.join("walras.1")),
+    ];
+    for shell in ["bash", "zsh", "fish"] {
+        let call = Call::cargo("run --package walras --quiet -- completions").arg(shell);
+        steps.push(Step::Prints(call, "walras"));
+    }
+    steps.push(Step::Run(Call::new("sh").arg("-c").arg(command)));
+    Plan::Run { needs: vec![Need::EmptyFolder(pages)], steps, note: None }
+}
+
+// === impl Facts ===
+
+impl Facts {
+    fn has_fuzz(&self) -> bool {
+        self.workspace.packages.iter().any(|name| name == FUZZ_PACKAGE)
+    }
+}
+
+// === impl Tier ===
+
+impl Tier {
+    /// The name on the command line and in the summary.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Format => "format",
+            Self::Lints => "lints",
+            Self::Policy => "policy",
+            Self::Pure => "pure",
+            Self::Tidy => "tidy",
+            Self::Unit => "unit",
+            Self::Property => "property",
+            Self::Doc => "doc",
+            Self::Corpus => "corpus",
+            Self::Fuzz => "fuzz",
+            Self::Manual => "manual",
+        }
+    }
+
+    /// What is known once the tier has passed.
+    pub(crate) fn proves(self) -> &'static str {
+        match self {
+            Self::Format => "the code is laid out by rustfmt",
+            Self::Lints => "clippy has no complaint about any target",
+            Self::Policy => "licences, duplicates and sources of dependencies are as agreed",
+            Self::Pure => "the core builds for a machine without an operating system",
+            Self::Tidy => "the repository keeps its own rules, and this tool works",
+            Self::Unit => "every unit and integration test passes",
+            Self::Property => "the market keeps its promises on generated inputs",
+            Self::Doc => "examples in the documentation run, and its links lead somewhere",
+            Self::Corpus => "every input that fuzzing ever kept is still handled",
+            Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
+            Self::Manual => "man pages, completions and the first command of the README work",
+        }
+    }
+
+    /// Whether the tier can only repeat the compiler's message where the product does not build.
+    pub(crate) fn repeats_a_broken_build(self) -> bool {
+        match self {
+            Self::Format | Self::Lints | Self::Policy | Self::Pure | Self::Tidy | Self::Unit => {
+                false
+            }
+            Self::Property | Self::Doc | Self::Corpus | Self::Fuzz | Self::Manual => true,
+        }
+    }
+}
+
+// === impl Call ===
+
+impl Call {
+    fn new(program: impl Into<String>) -> Self {
+        Self { program: program.into(), args: Vec::new(), env: Vec::new(), without: None }
+    }
+
+    /// A cargo call, with its arguments as one would type them.
+    fn cargo(args: &str) -> Self {
+        Self::new("cargo").args(args)
+    }
+
+    /// Adds the arguments in `args`, which spaces separate.
+    fn args(mut self, args: &str) -> Self {
+        self.args.extend(args.split(' ').map(str::to_owned));
+        self
+    }
+
+    /// Adds one argument as it is.
+    fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.env.push((name, value.to_owned()));
+        self
+    }
+}
+
+impl fmt::Display for Call {
+    /// As one would type it, except that the program goes by its last name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.env {
+            write!(f, "{name}={value} ")?;
+        }
+        f.write_str(self.program.rsplit('/').next().unwrap_or(&self.program))?;
+        self.args.iter().try_for_each(|arg| {
+            if arg.contains(' ') { write!(f, " '{arg}'") } else { write!(f, " {arg}") }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Workspace;
+    use crate::tools::Places;
+
+    fn facts() -> Facts {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Facts {
+            places: Places {
+                root: "/repo".into(),
+                cache: "/c".into(),
+                target: "/c/target".into(),
+                fuzz_target: "/c/target-fuzz".into(),
+                shared: true,
+            },
+            workspace: Workspace {
+                packages: names(&["walras", "walras-core", "walras-fuzz", "xtask"]),
+                tests: names(&["golden", "prop_market", "prop_need"]),
+                fuzz_targets: names(&["parse"]),
+            },
+            nightly: Some("nightly-x".to_owned()),
+            readme_command: Some("cargo run --release -- sim 'a b'".to_owned()),
+            advisories: false,
+            fuzz_seconds: 5,
+        }
+    }
+
+    /// The plan as text, a line for each step, without the needs.
+    fn check(tier: Tier, facts: &Facts) -> String {
+        match plan(tier, facts) {
+            Plan::NotRun(reason) => format!("not run: {reason}"),
+            Plan::Broken(reason) => format!("broken: {reason}"),
+            Plan::Run { steps, .. } => {
+                let lines = steps.iter().map(|step| match step {
+                    Step::Run(call) => call.to_string(),
+                    Step::Build(call) => format!("build: {call}"),
+                    Step::Prints(call, text) => format!("{call} | has {text}"),
+                    Step::Exists(path) => format!("has {}", path.display()),
+                });
+                lines.collect::<Vec<_>>().join("\n")
+            }
+        }
+    }
+
+    #[test]
+    fn names_on_the_command_line_and_in_the_summary_agree() {
+        for tier in Tier::value_variants() {
+            let value = tier.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), tier.name());
+        }
+    }
+
+    #[test]
+    fn unit_and_property_tests_divide_the_integration_tests_by_name() {
+        let tests = "cargo test --workspace --exclude xtask --exclude walras-fuzz";
+        let unit = format!("{tests} --lib --bins --test golden");
+        let both = format!("build: {unit} --no-run\n{unit} --no-fail-fast");
+        assert_eq!(check(Tier::Unit, &facts()), both);
+        let property =
+            format!("{tests} --test prop_market --test prop_need --no-fail-fast -- --nocapture");
+        assert_eq!(check(Tier::Property, &facts()), property);
+    }
+
+    #[test]
+    fn a_tier_with_nothing_to_do_is_broken() {
+        let mut bare = facts();
+        bare.workspace = Workspace { packages: vec!["walras".into()], ..Workspace::default() };
+        bare.readme_command = None;
+        let broken = [Tier::Property, Tier::Corpus, Tier::Fuzz, Tier::Manual];
+        for tier in broken {
+            assert!(check(tier, &bare).starts_with("broken: "), "{tier:?}");
+        }
+        let unit = check(Tier::Unit, &bare);
+        assert!(!unit.contains("walras-fuzz"), "cargo warns about unknown exclusions: {unit}");
+    }
+
+    #[test]
+    fn fuzzing_needs_a_nightly_toolchain_and_never_writes_to_the_checkout() {
+        let expected = "has /repo/fuzz/corpus/parse\n\
+            RUSTUP_TOOLCHAIN=nightly-x cargo-fuzz run --fuzz-dir fuzz --features libfuzzer \
+            --target-dir /c/target-fuzz parse /c/fuzz-corpus/parse /repo/fuzz/corpus/parse -- \
+            -max_total_time=5 -rss_limit_mb=4096 -timeout=60 -verbosity=0 -print_final_stats=1";
+        assert_eq!(check(Tier::Fuzz, &facts()), expected);
+        let without = Facts { nightly: None, ..facts() };
+        assert_eq!(check(Tier::Fuzz, &without), "not run: no nightly toolchain");
+    }
+
+    #[test]
+    fn the_network_is_used_only_on_request_and_leaving_it_out_is_said() {
+        let note = |facts: &Facts| match plan(Tier::Policy, facts) {
+            Plan::Run { note, .. } => note,
+            Plan::NotRun(_) | Plan::Broken(_) => None,
+        };
+        let asked = Facts { advisories: true, ..facts() };
+        assert_eq!(check(Tier::Policy, &facts()), "cargo-deny check bans licenses sources");
+        assert!(note(&facts()).unwrap().contains("WALRAS_ADVISORIES=1"));
+        assert!(check(Tier::Policy, &asked).ends_with("\ncargo-deny check advisories"));
+        assert_eq!(note(&asked), None);
+    }
+
+    #[test]
+    fn the_manual_tier_ends_with_the_command_of_the_readme() {
+        let text = check(Tier::Manual, &facts());
+        let lines: Vec<_> = text.lines().collect();
+        let man = "cargo run --package walras --quiet -- man --out /c/target/xtask/man";
+        assert_eq!(lines[..2], [man, "has /c/target/xtask/man/walras.1"]);
+        let bash = "cargo run --package walras --quiet -- completions bash | has walras";
+        assert_eq!(lines[2], bash);
+        assert!(lines[5].starts_with("sh -c 'cargo run --release -- sim"), "{text}");
+        assert_eq!(lines.len(), 6);
+    }
+}
