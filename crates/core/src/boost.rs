@@ -47,7 +47,9 @@ pub fn step(profile: &Profile, facts: &FastFacts) -> Step {
     let Some(factor) = raise_factor(profile, facts) else {
         return Step::Calm;
     };
-    let wanted = facts.limit.scale_floor(factor).min(facts.max);
+    // A tiny limit times a factor may still round to itself.
+    let least = facts.limit + profile.rounding_milli;
+    let wanted = facts.limit.scale_floor(factor).max(least).min(facts.max);
     if wanted > facts.limit { Step::Raise(wanted) } else { Step::AtMax }
 }
 
@@ -106,7 +108,10 @@ impl Boost {
 
     /// The raise was seen to be in force.
     pub fn took_effect(&mut self, at: Moment) {
-        self.settles_at = self.settles_at.min(at);
+        // What was in force before the raise was decided is word of an earlier one.
+        if at >= self.raised_at {
+            self.settles_at = self.settles_at.min(at);
+        }
     }
 
     /// When the last raise is in force: a window that began earlier says nothing about it.

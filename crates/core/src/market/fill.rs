@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
+use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 use super::{Bid, Fairness, Grant, Reason, Solution, Sums, Terms};
 use crate::units::{Millicores, Ratio};
@@ -40,7 +40,6 @@ pub(crate) trait Wide:
     + Sub<Output = Self>
     + Mul<Output = Self>
     + Div<Output = Self>
-    + Rem<Output = Self>
     + AddAssign
     + SubAssign
 {
@@ -126,8 +125,10 @@ fn fill_in<N: Wide>(
             claim.cap
         } else {
             let product = claim.pull * level.pool;
-            lost.push((product % level.pull_total, place));
-            product / level.pull_total
+            let share = product / level.pull_total;
+            // Not by `%`: a second division costs more than this product.
+            lost.push((product - share * level.pull_total, place));
+            share
         };
         left -= share.into();
         shares.push(u64::try_from(share.into()).expect("a share is at most the pool"));

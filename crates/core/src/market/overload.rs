@@ -12,8 +12,8 @@ use crate::units::{Millicores, Ratio};
 
 /// Divides a capacity that is smaller than the sum of the mins.
 pub(super) fn scale_mins(terms: &Terms, bids: &[Bid], sums: &Sums) -> Solution {
-    let floors_fit = u128::from(terms.capacity.get())
-        >= u128::from(SURVIVAL_FLOOR.get()) * u128::from(sums.pods);
+    let floors: Millicores = bids.iter().map(|bid| SURVIVAL_FLOOR.min(bid.max())).sum();
+    let floors_fit = terms.capacity >= floors;
     let (shares, at_floor) = if floors_fit {
         scale_with_floor(terms.capacity, bids)
     } else {
@@ -41,16 +41,19 @@ pub(super) fn scale_mins(terms: &Terms, bids: &[Bid], sums: &Sums) -> Solution {
 fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>) {
     let floor = |bid: &Bid| u128::from(SURVIVAL_FLOOR.min(bid.max()).get());
     let min = |bid: &Bid| u128::from(bid.min().get());
-    // The higher the floor is against the min, the sooner a falling factor reaches it.
-    let mut order: Vec<usize> = (0..bids.len()).collect();
-    order.sort_unstable_by(|&a, &b| {
-        let (a_bid, b_bid) = (&bids[a], &bids[b]);
-        (floor(b_bid) * min(a_bid)).cmp(&(floor(a_bid) * min(b_bid))).then(a.cmp(&b))
-    });
+    // The smaller the min is against the floor, the sooner a falling factor reaches the floor. A pod
+    // that may have nothing has no place in that order: it is at its floor of nothing.
+    let mut order: Vec<(u64, usize)> = bids
+        .iter()
+        .enumerate()
+        .filter(|(_, bid)| floor(bid) > 0)
+        .map(|(place, bid)| (min_per_floor(bid), place))
+        .collect();
+    order.sort_unstable();
     let mut pool = u128::from(capacity.get());
     let mut min_total: u128 = bids.iter().map(min).sum();
-    let mut at_floor = alloc::vec![false; bids.len()];
-    for place in order {
+    let mut at_floor: Vec<bool> = bids.iter().map(|bid| floor(bid) == 0).collect();
+    for (_, place) in order {
         let bid = &bids[place];
         if min(bid) * pool >= floor(bid) * min_total {
             break;
@@ -67,8 +70,8 @@ fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>)
             floor(bid)
         } else {
             let product = min(bid) * pool;
-            lost.push((product % min_total, place));
             let share = product / min_total;
+            lost.push((product - share * min_total, place));
             left -= share;
             share
         };
@@ -76,6 +79,14 @@ fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>)
     }
     fill::hand_out(&mut shares, &mut lost, left);
     (shares, at_floor)
+}
+
+/// A pod's min against its floor, as a whole number: every floor up to 10m divides 2520.
+fn min_per_floor(bid: &Bid) -> u64 {
+    const DIVIDED_BY_ALL_FLOORS: u64 = 2520;
+    const { assert!(SURVIVAL_FLOOR.get() <= 10) };
+    let floor = SURVIVAL_FLOOR.min(bid.max()).get();
+    bid.min().get() * (DIVIDED_BY_ALL_FLOORS / floor)
 }
 
 /// The same for everyone, up to each pod's max.

@@ -65,8 +65,8 @@ pub enum Note {
         /// The limit it has for now.
         limit: Millicores,
     },
-    /// A limit or request is to shrink, but not yet.
-    ShrinkHeld {
+    /// A limit or request is to change, but not yet.
+    ChangeHeld {
         /// The pod.
         uid: PodUid,
         /// When it is due.
@@ -117,8 +117,8 @@ impl fmt::Display for Note {
             Self::NoRoom { uid, wanted, limit } => {
                 write!(f, "{uid}: no room to raise it to {wanted}, so it has {limit} for now")
             }
-            Self::ShrinkHeld { uid, until } => {
-                write!(f, "{uid}: to shrink at {} ms if it is still too large", until.as_ms_floor())
+            Self::ChangeHeld { uid, until } => {
+                write!(f, "{uid}: to change at {} ms if that is still wanted", until.as_ms_floor())
             }
             Self::RequestsForced { capacity } => {
                 write!(f, "requests exceeded the capacity of {capacity}: cut to their grants")

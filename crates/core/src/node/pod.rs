@@ -186,8 +186,13 @@ impl Pod {
         let Some(from) = self.second_from else {
             return;
         };
-        let Reading::Window(signal) = demand::read(&from, sample) else {
-            return;
+        let signal = match demand::read(&from, sample) {
+            Reading::Window(signal) => signal,
+            Reading::Reset => {
+                self.second_from = Some(*sample);
+                return;
+            }
+            Reading::TooShort | Reading::OutOfOrder => return,
         };
         if signal.window < SECOND_AT_LEAST {
             return;

@@ -79,20 +79,25 @@ impl Node {
         for (pod, grant) in self.pods.iter_mut().zip(grants) {
             let (plan, due) = pod.wishes(profile, grant, now);
             if let Some(until) = due {
-                held.push(Note::ShrinkHeld { uid: pod.uid().clone(), until });
+                held.push(Note::ChangeHeld { uid: pod.uid().clone(), until });
             }
             plans.push(plan);
         }
         for note in held {
             self.note(note);
         }
-        if self.profile.request_rule == RequestRule::FromGrant {
-            self.fit_requests(grants, &mut plans);
-        }
-        self.fit_limits(grants, &mut plans);
-        if self.profile.request_rule == RequestRule::FromLimit {
-            for (plan, pod) in plans.iter_mut().zip(&self.pods) {
-                plan.request = pod.request_from_limit(plan.limit, &self.profile);
+        match self.profile.request_rule {
+            RequestRule::FromGrant => {
+                self.fit_requests(grants, &mut plans);
+                self.lift_limits(&mut plans);
+                self.fit_limits(grants, &mut plans);
+            }
+            RequestRule::FromLimit => {
+                self.fit_limits(grants, &mut plans);
+                for (plan, pod) in plans.iter_mut().zip(&self.pods) {
+                    plan.request = pod.request_from_limit(plan.limit, &self.profile);
+                }
+                self.fit_requests(grants, &mut plans);
             }
         }
         plans
@@ -116,8 +121,19 @@ impl Node {
         for (plan, guarantee) in plans.iter_mut().zip(guarantees) {
             plan.forced |= guarantee.request != plan.request;
             plan.request = guarantee.request;
-            // A cap below the guarantee would take it back.
+        }
+    }
+
+    /// A cap below the guarantee would take it back. What that leaves of a shrink may not be worth
+    /// it any more.
+    fn lift_limits(&self, plans: &mut [Plan]) {
+        for (plan, pod) in plans.iter_mut().zip(&self.pods) {
+            let in_force = pod.in_force.limit;
             plan.limit = plan.limit.max(plan.request);
+            let shrinks = smooth::falls_below(plan.limit, in_force, self.profile.shrink_band);
+            if plan.limit < in_force && !shrinks {
+                plan.limit = in_force;
+            }
         }
     }
 
@@ -210,14 +226,15 @@ impl Pod {
         });
     }
 
-    /// What the market would like for this pod, damped; and when a shrink is due that is held back.
+    /// What the market would like for this pod, damped; and when a change is due that is held back.
     fn wishes(&mut self, profile: &Profile, grant: &Grant, now: Moment) -> (Plan, Option<Moment>) {
         let guards = Guards {
             grace_until: self.added_at + profile.startup_grace_ms,
             cooldown_until: self.last_change.map_or(now, |at| at + profile.cooldown_ms),
         };
         let base = match profile.request_rule {
-            RequestRule::FromLimit => grant.amount,
+            // A pod that cannot run cannot show that it wants to.
+            RequestRule::FromLimit => grant.amount.max(SURVIVAL_FLOOR.min(self.bounds.max())),
             RequestRule::FromGrant => grant.amount.max(grant.need).max(SURVIVAL_FLOOR),
         };
         let most = self.bounds.max();
@@ -226,7 +243,9 @@ impl Pod {
         let limit_now = self.in_force.limit;
         let limit_verdict =
             smooth::damp(profile, &mut self.limit_track, limit_now, limit_wish, &guards, now);
-        let request_wish = Wish::Request { amount: grant.amount, least: self.bounds.min() };
+        // A limit follows its request up, so a request grows no faster than a limit may.
+        let amount = grant.amount.min(smooth::limit_step(profile, limit_now, grant.amount));
+        let request_wish = Wish::Request { amount, least: self.bounds.min() };
         let request_now = self.in_force.request;
         let request_verdict =
             smooth::damp(profile, &mut self.request_track, request_now, request_wish, &guards, now);

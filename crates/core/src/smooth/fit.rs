@@ -61,8 +61,10 @@ pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bo
     let shares: Vec<u64> = fill(room, claims).shares;
     for (pod, share) in pods.iter_mut().zip(shares) {
         let limit = pod.floor + Millicores::new(share);
-        // Rounded down, unlike a limit that has room: the sum must hold.
-        pod.limit = round_down_keeping(limit, pod.floor, profile);
+        if limit < pod.limit {
+            // Rounded down, unlike a limit that has room: the sum must hold.
+            pod.limit = round_down_keeping(limit, pod.floor, profile);
+        }
     }
     true
 }

@@ -4,7 +4,7 @@
 //! hold a shrink back until it has been wanted for long enough. [`fit`] then makes the values of
 //! all pods add up. [`weight`] says what the kernel's weight becomes.
 //!
-//! Always: a value inside its band does not move; a damped raise exceeds the band and a damped
+//! Always: a value inside its band does not move, unless it is a request below the pod's min; a damped raise exceeds the band and a damped
 //! shrink exceeds its own; no step of a limit is larger than the controller would accept.
 
 pub mod fit;
@@ -77,10 +77,19 @@ pub fn damp(
             limit_step(profile, in_force, round_up_within(smoothed, most, profile))
         }
         Wish::Request { amount, least } => {
-            round_down_keeping(track.smooth(profile, in_force, amount), least, profile)
+            let rounded =
+                round_down_keeping(track.smooth(profile, in_force, amount), least, profile);
+            if wish.is_due(in_force) {
+                rounded.max(least)
+            } else if round_down_keeping(amount, least, profile) >= in_force {
+                // Rounding must not turn a rise into a fall.
+                rounded.max(in_force)
+            } else {
+                rounded
+            }
         }
     };
-    if exceeds(target, in_force, profile.raise_band) {
+    if wish.is_due(in_force) || exceeds(target, in_force, profile.raise_band) {
         track.too_large_since = None;
         return if now < guards.cooldown_until {
             Verdict::Hold(guards.cooldown_until)
@@ -94,7 +103,12 @@ pub fn damp(
     }
     let since = *track.too_large_since.get_or_insert(now);
     let due = (since + profile.shrink_hold_ms).max(guards.grace_until).max(guards.cooldown_until);
-    if now < due { Verdict::Hold(due) } else { Verdict::Change(target) }
+    if now < due {
+        return Verdict::Hold(due);
+    }
+    // The smaller value has not been too large for any time yet.
+    track.too_large_since = None;
+    Verdict::Change(target)
 }
 
 /// Whether `target` is above `in_force` by more than the band.
@@ -128,6 +142,19 @@ pub fn limit_step(profile: &Profile, in_force: Millicores, target: Millicores) -
     target.min(highest).max(lowest)
 }
 
+// === impl Wish ===
+
+impl Wish {
+    /// Whether a request stands below what the pod has a right to, and may have it: neither bands nor
+    /// smoothing keep it from that.
+    fn is_due(&self, in_force: Millicores) -> bool {
+        match *self {
+            Self::Request { amount, least } => in_force < least && amount >= least,
+            Self::Limit { .. } => false,
+        }
+    }
+}
+
 // === impl Track ===
 
 impl Track {
@@ -144,6 +171,9 @@ impl Track {
         } else {
             last.saturating_sub(last.saturating_sub(wish).scale_ceil(profile.alpha_down))
         };
+        // A value that is held or kept must not drift past the wish, or it would be shrunk after the
+        // wish has recovered.
+        let smoothed = smoothed.clamp(wish.min(in_force), wish.max(in_force));
         self.smoothed = Some(smoothed);
         smoothed
     }

@@ -27,7 +27,8 @@ impl KernelWeight {
 
     /// As Kubernetes derives it: a request becomes shares (1024 per core, at least 2), and shares
     /// from 2 to 262144 are spread linearly over 1 to 10000.
-    fn from_request(request: Millicores) -> Self {
+    #[must_use]
+    pub fn from_request(request: Millicores) -> Self {
         let shares = (request.get().saturating_mul(1024) / 1000).clamp(2, 262_144);
         Self::clamped(1 + (shares - 2) * 9999 / 262_142)
     }

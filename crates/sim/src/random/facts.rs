@@ -1,0 +1,248 @@
+//! Random sequences of facts for one node: pods come and go, samples are lost, late, doubled and
+//! reset, clocks step, and capacity changes.
+//!
+//! Property tests call it. What a pod uses depends on the limit in force, so the sequence is drawn
+//! while a node answers it; the facts are plain data afterwards and can be fed again.
+//!
+//! Always: the same seed gives the same story. Uids come from a small set, so they are reused.
+
+use std::collections::BTreeMap;
+
+use walras_core::need::Bounds;
+use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::rng::Rng;
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+
+use super::draw::{one_of, percent, place, spread, within};
+use super::load::Load;
+use super::profile::profile;
+use crate::fact::{Fact, Story, feed};
+
+/// How many different uids there are.
+const UIDS: u64 = 8;
+
+/// The world around one node: it makes facts, and what the node answers changes it.
+#[derive(Clone, Debug)]
+pub struct World {
+    rng: Rng,
+    capacity: Millicores,
+    /// Time as it really passes, in which pods do their work.
+    time: Moment,
+    /// What the node's clock is ahead of that. It steps now and then.
+    clock_ahead: Span,
+    pods: BTreeMap<PodUid, Running>,
+}
+
+/// A world drawn from `seed`, and the beginning of its story.
+#[must_use]
+pub fn begin(seed: u64) -> (World, Story) {
+    let mut world = World::new(seed);
+    let profile = profile(&mut world.rng);
+    let story = Story { capacity: world.capacity, profile, facts: Vec::new() };
+    (world, story)
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    load: Load,
+    limit: Millicores,
+}
+
+// === impl World ===
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::from_seed(seed);
+        let capacity = capacity(&mut rng);
+        let time = Moment::from_ms(spread(&mut rng, 100_000_000));
+        let clock_ahead = Span::from_s(3600);
+        Self { rng, capacity, time, clock_ahead, pods: BTreeMap::new() }
+    }
+
+    /// Lets about `count` things happen to `node`, writes them into `story`, and says what the
+    /// ticks answered. A fact is written down before it is fed, so a story tells what led to a panic.
+    pub fn go_on(&mut self, count: usize, node: &mut Node, story: &mut Story) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for _ in 0..count {
+            for fact in self.happens() {
+                story.facts.push(fact.clone());
+                if let Some(outcome) = feed(node, &fact) {
+                    self.answered(&outcome);
+                    outcomes.push(outcome);
+                }
+            }
+        }
+        outcomes
+    }
+
+    /// The next fact; or two, where something is doubled.
+    fn happens(&mut self) -> Vec<Fact> {
+        self.let_time_pass();
+        let fact = match self.rng.below(100) {
+            0..=7 => self.pod_added(),
+            8..=10 => Fact::PodRemoved { uid: self.any_uid() },
+            11..=13 => {
+                self.capacity = capacity(&mut self.rng);
+                Fact::CapacityChanged { capacity: self.capacity }
+            }
+            14..=17 => {
+                let missed = percent(&mut self.rng, 50);
+                Fact::LatencyJudged { uid: self.any_uid(), missed }
+            }
+            18..=22 => {
+                let late = Span::from_ms(spread(&mut self.rng, 10_000));
+                Fact::TookEffect { uid: self.any_uid(), at: back(self.clock(), late) }
+            }
+            23..=64 => self.sampled(),
+            65..=84 => Fact::Ticked { tick: Loop::Fast, now: self.clock() },
+            _ => Fact::Ticked { tick: Loop::Slow, now: self.clock() },
+        };
+        if let Fact::PodRemoved { uid } = &fact {
+            self.pods.remove(uid);
+        }
+        let doubled = percent(&mut self.rng, 3);
+        if doubled { vec![fact.clone(), fact] } else { vec![fact] }
+    }
+
+    /// The limits the node decided are in force at once.
+    fn answered(&mut self, outcome: &Outcome) {
+        for action in &outcome.actions {
+            if let Some(pod) = self.pods.get_mut(&action.uid) {
+                pod.load.run_until(self.time, pod.limit);
+                pod.limit = action.limit;
+            }
+        }
+    }
+
+    fn let_time_pass(&mut self) {
+        let ms = match self.rng.below(20) {
+            0..=1 => 0,
+            2..=9 => within(&mut self.rng, 1, 250),
+            10..=17 => within(&mut self.rng, 250, 2500),
+            18 => within(&mut self.rng, 2500, 30_000),
+            _ => 15_000,
+        };
+        self.time = self.time + Span::from_ms(ms);
+        if percent(&mut self.rng, 2) {
+            let ahead_ms = one_of(&mut self.rng, &[0, 3_590_000, 3_600_000, 3_605_000, 7_200_000]);
+            self.clock_ahead = Span::from_ms(ahead_ms);
+        }
+    }
+
+    fn clock(&self) -> Moment {
+        self.time + self.clock_ahead
+    }
+
+    fn any_uid(&mut self) -> PodUid {
+        PodUid::new(&format!("pod-{}", self.rng.below(UIDS)))
+    }
+
+    /// Mostly a pod that is there.
+    fn likely_uid(&mut self) -> PodUid {
+        let chosen = place(&mut self.rng, self.pods.len());
+        match self.pods.keys().nth(chosen) {
+            Some(uid) if percent(&mut self.rng, 95) => uid.clone(),
+            Some(_) | None => self.any_uid(),
+        }
+    }
+
+    fn pod_added(&mut self) -> Fact {
+        let pod = pod_facts(&mut self.rng, self.capacity);
+        // Some pods want more than they may ever have.
+        let most = pod.bounds.max() + pod.bounds.max().max(Millicores::new(100));
+        let load = Load::random(&mut self.rng, most, self.time);
+        self.pods.insert(pod.uid.clone(), Running { load, limit: pod.limit });
+        Fact::PodAdded { pod, now: self.clock() }
+    }
+
+    fn sampled(&mut self) -> Fact {
+        let uid = self.likely_uid();
+        let (time, clock) = (self.time, self.clock());
+        let late = Span::from_ms(spread(&mut self.rng, 5000));
+        let rng = &mut self.rng;
+        let Some(pod) = self.pods.get_mut(&uid) else {
+            let mut gone = Load::random(rng, Millicores::new(1000), time);
+            gone.run_until(time + Span::from_s(1), Millicores::new(500));
+            return Fact::Sampled { uid, sample: gone.sample(clock) };
+        };
+        pod.load.run_until(time, pod.limit);
+        match rng.below(100) {
+            0..=2 => pod.load.restart(rng),
+            3..=4 => pod.load.toggle_stalled(rng),
+            _ => {}
+        }
+        let at = if percent(rng, 5) { back(clock, late) } else { clock };
+        Fact::Sampled { uid, sample: pod.load.sample(at) }
+    }
+}
+
+fn capacity(rng: &mut Rng) -> Millicores {
+    Millicores::new(match rng.below(12) {
+        0 => 0,
+        1 => within(rng, 1, 100),
+        2 => spread(rng, Millicores::LIMIT.get()),
+        3..=8 => within(rng, 500, 8000),
+        _ => within(rng, 8000, 64_000),
+    })
+}
+
+fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
+    let most = match rng.below(10) {
+        0 => 20,
+        1 => Millicores::LIMIT.get(),
+        _ => capacity.get().max(100),
+    };
+    let min = Millicores::new(spread(rng, most));
+    let max = Millicores::new(within(rng, min.get(), most));
+    let limit = match rng.below(10) {
+        0 => Millicores::ZERO,
+        1 => Millicores::LIMIT,
+        2 => max,
+        3 => min,
+        _ => Millicores::new(within(rng, 0, max.get())),
+    };
+    let request = percent(rng, 70).then(|| Millicores::new(within(rng, 0, limit.get())));
+    let thousandths = u32::try_from(within(rng, 1, 10_000)).unwrap_or(1);
+    let weight = if percent(rng, 50) { None } else { Weight::from_thousandths(thousandths) };
+    PodFacts {
+        uid: PodUid::new(&format!("pod-{}", rng.below(UIDS))),
+        workload: percent(rng, 50).then(|| WorkloadKey::new(&format!("app-{}", rng.below(3)))),
+        bounds: Bounds::new(min, max),
+        weight: weight.unwrap_or(Weight::ONE),
+        limit,
+        request,
+    }
+}
+
+fn back(moment: Moment, by: Span) -> Moment {
+    Moment::from_us(moment.since(Moment::ORIGIN + by).as_us())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tell(seed: u64) -> (Story, Vec<Outcome>) {
+        let (mut world, mut story) = begin(seed);
+        let mut node = story.node();
+        let outcomes = world.go_on(200, &mut node, &mut story);
+        (story, outcomes)
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_story() {
+        for seed in 0..20 {
+            let (one, other) = (tell(seed), tell(seed));
+            assert_eq!(one.0.facts, other.0.facts);
+            assert_eq!(one.1, other.1);
+        }
+    }
+
+    #[test]
+    fn stories_are_about_as_long_as_asked_for_and_ticks_act() {
+        let (story, outcomes) = tell(3);
+        assert!((200..230).contains(&story.facts.len()), "{}", story.facts.len());
+        assert!(outcomes.len() > 40, "{}", outcomes.len());
+        assert!(outcomes.iter().any(|outcome| !outcome.actions.is_empty()));
+    }
+}

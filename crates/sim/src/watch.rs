@@ -1,0 +1,543 @@
+//! Holds a node to its promises: told every fact and every answer, it says which promise broke.
+//!
+//! Property tests and fuzzers call it. It keeps its own books from facts and actions alone and
+//! compares them with what the node reports, so neither can be wrong unnoticed.
+//!
+//! Always: it judges only what the core documents; a tick it accepts changed nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use walras_core::market::{Mode, SURVIVAL_FLOOR};
+use walras_core::need::Bounds;
+use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
+use walras_core::profile::{Estimator, Profile, RequestRule};
+use walras_core::units::{Millicores, Moment, PodUid, Ratio};
+
+use crate::fact::{Fact, Story};
+
+/// A promise that was not kept, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken(String);
+
+/// What is known of a node from outside.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    profile: Profile,
+    capacity: Millicores,
+    pods: BTreeMap<PodUid, Seen>,
+    /// The latest moment the node was told.
+    now: Moment,
+    last_fast: Moment,
+    last_slow: Moment,
+    clear_wanted: bool,
+    /// How far all limits together may exceed the budget until the next slow tick.
+    brought: Millicores,
+}
+
+/// What is known of one pod from outside.
+#[derive(Clone, Debug)]
+struct Seen {
+    bounds: Bounds,
+    in_force: InForce,
+    added_at: Moment,
+    last_change: Option<Moment>,
+    limit_set_at: Moment,
+    request_set_at: Moment,
+    need: Option<Millicores>,
+    sampled_ever: bool,
+    sampled_since_clearing: bool,
+}
+
+/// Says which promise broke unless the condition holds.
+macro_rules! promise {
+    ($holds:expr, $($words:tt)+) => {
+        if !$holds {
+            return Err(Broken(format!($($words)+)));
+        }
+    };
+}
+
+// === impl Watch ===
+
+impl Watch {
+    /// A watch on the node at the beginning of a story.
+    #[must_use]
+    pub fn new(story: &Story) -> Self {
+        Self {
+            profile: story.profile.clone(),
+            capacity: story.capacity,
+            pods: BTreeMap::new(),
+            now: Moment::ORIGIN,
+            last_fast: Moment::ORIGIN,
+            last_slow: Moment::ORIGIN,
+            clear_wanted: false,
+            brought: Millicores::ZERO,
+        }
+    }
+
+    /// `fact` was fed to `node`, which answered `outcome`.
+    ///
+    /// # Errors
+    /// The first promise that the node did not keep.
+    pub fn saw(
+        &mut self,
+        fact: &Fact,
+        outcome: Option<&Outcome>,
+        node: &Node,
+    ) -> Result<(), Broken> {
+        match fact {
+            Fact::PodAdded { pod, now } => self.arrived(pod, *now),
+            Fact::PodRemoved { uid } => {
+                self.pods.remove(uid);
+            }
+            Fact::Sampled { uid, .. } => {
+                if let Some(pod) = self.pods.get_mut(uid) {
+                    pod.sampled_ever = true;
+                    pod.sampled_since_clearing = true;
+                }
+            }
+            Fact::CapacityChanged { capacity } => {
+                let before = self.budget();
+                self.capacity = *capacity;
+                self.clear_wanted = true;
+                self.brought += before.saturating_sub(self.budget());
+            }
+            Fact::LatencyJudged { .. } | Fact::TookEffect { .. } => {}
+            Fact::Ticked { tick, now } => {
+                self.now = self.now.max(*now);
+                let Some(outcome) = outcome else {
+                    return Err(Broken("a tick without an answer".to_owned()));
+                };
+                promise!(outcome.tick == *tick, "the other loop answered");
+                self.ticked(outcome, node)?;
+            }
+        }
+        self.books_agree(node)
+    }
+
+    fn arrived(&mut self, pod: &PodFacts, now: Moment) {
+        self.now = self.now.max(now);
+        self.brought += pod.limit;
+        let request = pod.request.unwrap_or(pod.bounds.min()).min(pod.limit);
+        let in_force = InForce { limit: pod.limit, request, weight: None, burst: Millicores::ZERO };
+        let seen = Seen {
+            bounds: pod.bounds,
+            in_force,
+            added_at: self.now,
+            last_change: None,
+            limit_set_at: self.now,
+            request_set_at: self.now,
+            need: None,
+            sampled_ever: false,
+            sampled_since_clearing: false,
+        };
+        self.pods.insert(pod.uid.clone(), seen);
+    }
+
+    fn ticked(&mut self, outcome: &Outcome, node: &Node) -> Result<(), Broken> {
+        promise!(
+            outcome.actions.windows(2).all(|two| two[0].uid < two[1].uid),
+            "actions are not in uid order"
+        );
+        for action in &outcome.actions {
+            let Some(pod) = self.pods.get(&action.uid) else {
+                return Err(Broken(format!("an action for a pod that is gone: {action:?}")));
+            };
+            match outcome.tick {
+                Loop::Fast => self.fast_action_is_right(pod, action),
+                Loop::Slow => self.slow_action_is_right(pod, action, outcome),
+            }
+            .map_err(|Broken(words)| Broken(format!("{words}: {action:?}, from {pod:?}")))?;
+        }
+        self.take_over(outcome);
+        match outcome.tick {
+            Loop::Fast => self.last_fast = self.now,
+            Loop::Slow => {
+                self.last_slow = self.now;
+                self.clear_wanted = false;
+                self.brought = Millicores::ZERO;
+                self.sums_fit(node)?;
+                self.needs_are_right(node)?;
+            }
+        }
+        let no_room = |note: &Note| matches!(note, Note::NoRoom { .. });
+        self.clear_wanted |= outcome.notes.iter().any(no_room);
+        self.wakes_in_time(outcome)
+    }
+
+    fn take_over(&mut self, outcome: &Outcome) {
+        let now = self.now;
+        for action in &outcome.actions {
+            if let Some(pod) = self.pods.get_mut(&action.uid) {
+                if action.limit != pod.in_force.limit {
+                    (pod.last_change, pod.limit_set_at) = (Some(now), now);
+                }
+                if action.request != pod.in_force.request {
+                    (pod.last_change, pod.request_set_at) = (Some(now), now);
+                }
+                pod.in_force = InForce {
+                    limit: action.limit,
+                    request: action.request,
+                    weight: Some(action.weight),
+                    burst: action.burst,
+                };
+            }
+        }
+    }
+
+    fn budget(&self) -> Millicores {
+        self.capacity.scale_floor(self.profile.overcommit)
+    }
+
+    fn total(&self, part: impl Fn(&InForce) -> Millicores) -> Millicores {
+        self.pods.values().map(|pod| part(&pod.in_force)).sum()
+    }
+}
+
+// === impl Watch: promises about one action ===
+
+impl Watch {
+    fn fast_action_is_right(&self, pod: &Seen, action: &Action) -> Result<(), Broken> {
+        let before = &pod.in_force;
+        promise!(action.limit > before.limit, "a fast tick did not raise the limit");
+        promise!(action.limit <= pod.bounds.max(), "a fast tick raised beyond the max");
+        promise!(action.request == before.request, "a fast tick changed the request");
+        promise!(
+            before.weight.is_none_or(|weight| weight == action.weight),
+            "a fast tick changed the weight"
+        );
+        promise!(
+            matches!(action.why, Why::Throttled { .. } | Why::LatencyMissed),
+            "a fast tick gave a slow tick's reason"
+        );
+        self.step_is_accepted(before.limit, action.limit)
+    }
+
+    fn slow_action_is_right(
+        &self,
+        pod: &Seen,
+        action: &Action,
+        outcome: &Outcome,
+    ) -> Result<(), Broken> {
+        let before = &pod.in_force;
+        let limit_moved = action.limit != before.limit;
+        let request_moved = action.request != before.request;
+        match action.why {
+            Why::Throttled { .. } | Why::LatencyMissed => {
+                return Err(Broken("a slow tick gave a fast tick's reason".to_owned()));
+            }
+            Why::Trimmed => {
+                promise!(!limit_moved && !request_moved, "a trim moved limit or request");
+                promise!(
+                    before.weight != Some(action.weight) || before.burst != action.burst,
+                    "a trim changed nothing"
+                );
+            }
+            Why::Forced { .. } => {
+                promise!(limit_moved || request_moved, "nothing moved by force");
+                let forced = |note: &Note| {
+                    matches!(note, Note::RequestsForced { .. } | Note::LimitsForced { .. })
+                };
+                promise!(outcome.notes.iter().any(forced), "forced without a note of it");
+            }
+            Why::Market { need, grant, .. } => {
+                promise!(limit_moved || request_moved, "nothing moved by the market");
+                self.move_follows_market(before, action, need.max(grant), grant)?;
+                self.free_move_is_right(pod, action)?;
+            }
+        }
+        if action.limit > before.limit {
+            let most = pod.bounds.max().max(SURVIVAL_FLOOR).max(action.request);
+            promise!(action.limit <= most, "a limit was raised beyond the max");
+        }
+        if self.profile.request_rule == RequestRule::FromGrant {
+            promise!(
+                action.request <= before.request.max(pod.bounds.max()),
+                "a request was raised beyond the max"
+            );
+            promise!(
+                action.request >= before.request.min(pod.bounds.min())
+                    || outcome.mode == Mode::Overloaded,
+                "a request was lowered below the min"
+            );
+        }
+        Ok(())
+    }
+
+    /// Nothing moves away from what the market wants: `wanted` is the most a limit could be for,
+    /// save for a boost on top.
+    fn move_follows_market(
+        &self,
+        before: &InForce,
+        action: &Action,
+        wanted: Millicores,
+        grant: Millicores,
+    ) -> Result<(), Broken> {
+        let base = match self.profile.request_rule {
+            RequestRule::FromLimit => grant,
+            RequestRule::FromGrant => wanted.max(SURVIVAL_FLOOR),
+        };
+        promise!(
+            action.limit >= before.limit || base < before.limit,
+            "a limit was lowered though {base} are wanted"
+        );
+        if self.profile.request_rule == RequestRule::FromGrant {
+            let rounded = grant.round_down_to(self.profile.rounding_milli);
+            promise!(
+                action.request >= before.request || rounded < before.request,
+                "a request was lowered though {grant} are granted"
+            );
+            promise!(
+                action.request <= before.request || grant > before.request,
+                "a request was raised though only {grant} are granted"
+            );
+        }
+        Ok(())
+    }
+
+    /// A change that the sums did not force is worth it, not too early, and not too large.
+    fn free_move_is_right(&self, pod: &Seen, action: &Action) -> Result<(), Broken> {
+        let (before, profile) = (&pod.in_force, &self.profile);
+        let limit_moved = action.limit != before.limit;
+        let request_moved = action.request != before.request;
+        let follows_request = action.limit == action.request;
+        if limit_moved && !follows_request {
+            promise!(
+                self.is_outside_band(before.limit, action.limit),
+                "a limit moved inside its band"
+            );
+        }
+        if limit_moved {
+            self.step_is_accepted(before.limit, action.limit)?;
+        }
+        if request_moved {
+            match profile.request_rule {
+                RequestRule::FromGrant => {
+                    // A request below the pod's min is brought up to it, however little that is.
+                    let min = pod.bounds.min();
+                    let restored = before.request < min && action.request >= min;
+                    promise!(
+                        restored || self.is_outside_band(before.request, action.request),
+                        "a request moved inside its band"
+                    );
+                }
+                RequestRule::FromLimit => {
+                    promise!(
+                        limit_moved || before.weight.is_none(),
+                        "a request moved without its limit"
+                    );
+                }
+            }
+        }
+        let shrinks = action.limit < before.limit
+            || (action.request < before.request && profile.request_rule == RequestRule::FromGrant);
+        promise!(
+            !shrinks || self.now >= pod.added_at + profile.startup_grace_ms,
+            "a pod was shrunk while it starts up"
+        );
+        let held = |set_at: Moment| self.now >= set_at + profile.shrink_hold_ms;
+        promise!(
+            action.limit >= before.limit || held(pod.limit_set_at),
+            "a limit was lowered that was not too large for long enough"
+        );
+        promise!(
+            action.request >= before.request
+                || profile.request_rule == RequestRule::FromLimit
+                || held(pod.request_set_at),
+            "a request was lowered that was not too large for long enough"
+        );
+        // The window estimator takes a pod it knows nothing about at its word, which is its limit.
+        let known = pod.sampled_ever
+            || profile.estimator != Estimator::Window
+            || profile.request_rule != RequestRule::FromGrant
+            || profile.learning;
+        promise!(
+            known || action.limit >= before.limit.min(pod.bounds.max()),
+            "a pod was shrunk that was never sampled"
+        );
+        let first = profile.request_rule == RequestRule::FromLimit && !limit_moved;
+        promise!(
+            first || pod.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms),
+            "a pod was changed again too soon"
+        );
+        Ok(())
+    }
+
+    fn is_outside_band(&self, before: Millicores, after: Millicores) -> bool {
+        let part = |band: Ratio| before.scale_floor(band);
+        after > before + part(self.profile.raise_band)
+            || after < before.saturating_sub(part(self.profile.shrink_band))
+    }
+
+    /// The controller refuses larger steps than these.
+    fn step_is_accepted(&self, before: Millicores, after: Millicores) -> Result<(), Broken> {
+        let base = before.max(Millicores::new(100));
+        promise!(
+            after <= base.scale_floor(self.profile.max_step_factor),
+            "a step to {after} grows too fast"
+        );
+        promise!(
+            after.abs_diff(before) <= self.profile.max_step_milli,
+            "a step from {before} to {after} is too large"
+        );
+        Ok(())
+    }
+}
+
+// === impl Watch: promises about the node as a whole ===
+
+impl Watch {
+    /// After a slow tick, everything adds up.
+    fn sums_fit(&self, node: &Node) -> Result<(), Broken> {
+        let (capacity, budget) = (self.capacity, self.budget());
+        let requests = self.total(|in_force| in_force.request);
+        promise!(requests <= capacity, "requests of {requests} exceed a capacity of {capacity}");
+        let limits = self.total(|in_force| in_force.limit);
+        promise!(limits <= budget, "limits of {limits} exceed a budget of {budget}");
+        let granted = node.pods().filter_map(|pod| pod.grant.map(|grant| grant.amount)).sum();
+        promise!(capacity >= granted, "grants of {granted} exceed a capacity of {capacity}");
+        promise!(node.pods().all(|pod| pod.grant.is_some()), "a pod was not granted anything");
+        Ok(())
+    }
+
+    /// A need lies within bounds, and stays what it was without a new sample.
+    fn needs_are_right(&mut self, node: &Node) -> Result<(), Broken> {
+        for report in node.pods() {
+            let Some(pod) = self.pods.get_mut(report.uid) else {
+                return Err(Broken(format!("{} is reported but gone", report.uid)));
+            };
+            let Some(need) = report.need else {
+                return Err(Broken(format!("{} was cleared without a need", report.uid)));
+            };
+            promise!(pod.bounds.clamp(need) == need, "{} needs {need}", report.uid);
+            promise!(
+                pod.sampled_since_clearing || pod.need.is_none_or(|before| before == need),
+                "{} was not sampled, and yet its need went from {:?} to {need}",
+                report.uid,
+                pod.need
+            );
+            pod.need = Some(need);
+            pod.sampled_since_clearing = false;
+        }
+        Ok(())
+    }
+
+    /// The next tick is not in the past, not now without cause, and not after a slow interval.
+    fn wakes_in_time(&self, outcome: &Outcome) -> Result<(), Broken> {
+        let (now, profile) = (self.now, &self.profile);
+        let wake_at = outcome.wake_at;
+        let fast_due = self.last_fast + profile.fast_loop_interval_ms;
+        let slow_due = self.last_slow + profile.slow_loop_interval_ms;
+        promise!(wake_at >= now, "to be woken in the past: at {wake_at:?}, and it is {now:?}");
+        promise!(
+            wake_at <= now + profile.slow_loop_interval_ms,
+            "to be woken after a slow interval: at {wake_at:?}, and it is {now:?}"
+        );
+        let due = match outcome.wake_for {
+            Loop::Fast => fast_due <= now,
+            Loop::Slow => slow_due <= now || self.clear_wanted,
+        };
+        promise!(wake_at > now || due, "to be woken at once for no reason");
+        Ok(())
+    }
+
+    /// What the node reports is what its actions said, and it always holds together.
+    fn books_agree(&self, node: &Node) -> Result<(), Broken> {
+        let reported: Vec<(&PodUid, InForce)> =
+            node.pods().map(|pod| (pod.uid, pod.in_force)).collect();
+        let seen: Vec<(&PodUid, InForce)> =
+            self.pods.iter().map(|(uid, pod)| (uid, pod.in_force)).collect();
+        promise!(reported == seen, "reported {reported:?}, but seen {seen:?}");
+        for (uid, in_force) in seen {
+            let InForce { limit, request, burst, .. } = in_force;
+            promise!(request <= limit, "{uid}: a limit of {limit} below a request of {request}");
+            promise!(burst <= limit, "{uid}: a burst of {burst} above a limit of {limit}");
+            promise!(
+                burst == Millicores::ZERO
+                    || (self.profile.burst_buffer && node.mode() != Mode::Overloaded),
+                "{uid}: a burst of {burst}, though there should be none"
+            );
+        }
+        let limits = self.total(|in_force| in_force.limit);
+        promise!(
+            limits <= self.budget() + self.brought,
+            "limits of {limits} exceed a budget of {} by more than arrivals brought",
+            self.budget()
+        );
+        Ok(())
+    }
+}
+
+// === impl Broken ===
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::feed;
+    use walras_core::units::Weight;
+
+    /// Feeds `facts` to a node of four cores, and to a watch that was told `capacity`.
+    fn check(capacity: u32, facts: &[Fact], untold: usize) -> String {
+        let story = Story {
+            capacity: Millicores::from_cores(4),
+            profile: Profile::DIRECT,
+            facts: facts.to_vec(),
+        };
+        let mut node = story.node();
+        let mut watch =
+            Watch::new(&Story { capacity: Millicores::from_cores(capacity), ..story.clone() });
+        for (place, fact) in facts.iter().enumerate() {
+            let outcome = feed(&mut node, fact);
+            if place == untold {
+                continue;
+            }
+            if let Err(broken) = watch.saw(fact, outcome.as_ref(), &node) {
+                return broken.to_string();
+            }
+        }
+        "kept".to_owned()
+    }
+
+    fn two_pods_and_a_clearing() -> Vec<Fact> {
+        let now = Moment::from_ms(1000);
+        let pod = |name: &str| PodFacts {
+            uid: PodUid::new(name),
+            workload: None,
+            bounds: Bounds::new(Millicores::new(100), Millicores::from_cores(4)),
+            weight: Weight::ONE,
+            limit: Millicores::from_cores(2),
+            request: None,
+        };
+        vec![
+            Fact::PodAdded { pod: pod("one"), now },
+            Fact::PodAdded { pod: pod("two"), now },
+            Fact::Ticked { tick: Loop::Slow, now },
+        ]
+    }
+
+    #[test]
+    fn a_node_that_keeps_its_promises_passes() {
+        assert_eq!(check(4, &two_pods_and_a_clearing(), usize::MAX), "kept");
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_are_told() {
+        let words = check(1, &two_pods_and_a_clearing(), usize::MAX);
+        assert_eq!(words, "requests of 4000m exceed a capacity of 1000m");
+    }
+
+    #[test]
+    fn a_pod_that_should_not_be_there_is_told() {
+        let words = check(4, &two_pods_and_a_clearing(), 0);
+        assert!(words.starts_with("reported ["), "{words}");
+    }
+}

@@ -1,0 +1,88 @@
+//! A node and its pods, driven as it asks to be: on a clock that is never late, with a sample of
+//! every pod that is due, and limits that take effect at once.
+
+use std::collections::BTreeMap;
+
+use walras_core::need::Bounds;
+use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::profile::Profile;
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+use walras_sim::random::load::{Appetite, Load};
+
+/// A node, its pods and the time.
+pub(crate) struct Town {
+    node: Node,
+    pods: BTreeMap<PodUid, Inhabitant>,
+    start: Moment,
+    now: Moment,
+}
+
+struct Inhabitant {
+    load: Load,
+    limit: Millicores,
+}
+
+/// A pod with an appetite.
+#[derive(Clone, Debug)]
+pub(crate) struct Eater {
+    pub(crate) name: String,
+    pub(crate) bounds: Bounds,
+    pub(crate) limit: Millicores,
+    pub(crate) appetite: Appetite,
+}
+
+impl Town {
+    pub(crate) fn new(capacity: Millicores, profile: &Profile, eaters: &[Eater]) -> Self {
+        let start = Moment::from_ms(1_000_000);
+        let mut node = Node::new(capacity, profile.clone());
+        let mut pods = BTreeMap::new();
+        for eater in eaters {
+            let uid = PodUid::new(&eater.name);
+            let facts = PodFacts {
+                uid: uid.clone(),
+                workload: None,
+                bounds: eater.bounds,
+                weight: Weight::ONE,
+                limit: eater.limit,
+                request: None,
+            };
+            node.pod_added(facts, start);
+            let load = Load::new(eater.appetite, 1, start);
+            pods.insert(uid, Inhabitant { load, limit: eater.limit });
+        }
+        Self { node, pods, start, now: start }
+    }
+
+    /// The next tick, whichever is due.
+    pub(crate) fn tick(&mut self) -> Outcome {
+        let (now, due) = self.node.next_wake();
+        self.now = now;
+        let sampled: Vec<PodUid> = self.node.due_for_sample(now).cloned().collect();
+        for pod in self.pods.values_mut() {
+            pod.load.run_until(now, pod.limit);
+        }
+        for uid in sampled {
+            self.node.sampled(&uid, self.pods[&uid].load.sample(now));
+        }
+        let outcome = match due {
+            Loop::Fast => self.node.fast_tick(now),
+            Loop::Slow => self.node.slow_tick(now),
+        };
+        for action in &outcome.actions {
+            let pod = self.pods.get_mut(&action.uid).expect("actions are for pods that are here");
+            pod.limit = action.limit;
+            self.node.limit_took_effect(&action.uid, now);
+        }
+        outcome
+    }
+
+    /// How much time has passed.
+    pub(crate) fn age(&self) -> Span {
+        self.now.since(self.start)
+    }
+
+    /// What is set on a pod.
+    pub(crate) fn limit(&self, name: &str) -> Millicores {
+        self.pods[&PodUid::new(name)].limit
+    }
+}
