@@ -1,0 +1,62 @@
+//! `walras clear`: clears one market and tells who gets what, and why.
+
+mod sentence;
+mod table;
+
+use std::io::Write;
+
+use walras_core::market::Clearing;
+use walras_wire::market::{self, ClearOutput, Market};
+
+use crate::cli::ClearArgs;
+use crate::failure::Failure;
+use crate::input::Source;
+use crate::screen::{self, Look};
+
+/// Reads a market, clears it, and prints the outcome.
+pub(crate) fn run(args: &ClearArgs) -> Result<(), Failure> {
+    let mut output = screen::output();
+    if args.schema {
+        writeln!(output, "{:#}", market::schema())?;
+        return Ok(output.flush()?);
+    }
+    let source = Source::named(&args.file);
+    let input = source.open("walras clear examples/market.json")?;
+    let mut market = market::read(input).map_err(|error| source.refused(&error))?;
+    if let Some(fairness) = args.fairness {
+        market.terms.fairness = fairness.into();
+    }
+    let clearing = market.clear();
+    if args.json {
+        print_json(&mut output, &market, &clearing)?;
+    } else {
+        print_text(&mut output, &market, &clearing, Look::of_stdout())?;
+    }
+    Ok(output.flush()?)
+}
+
+fn print_json(
+    output: &mut impl Write,
+    market: &Market,
+    clearing: &Clearing,
+) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(&mut *output, &ClearOutput::new(market, clearing))
+        .map_err(|error| Failure::Output(error.into()))?;
+    Ok(output.write_all(b"\n")?)
+}
+
+fn print_text(
+    output: &mut impl Write,
+    market: &Market,
+    clearing: &Clearing,
+    look: Look,
+) -> Result<(), Failure> {
+    writeln!(output, "{}", sentence::what_happened(market, clearing, look))?;
+    if !market.pods().is_empty() {
+        writeln!(output)?;
+        table::print(output, market, clearing, look)?;
+        writeln!(output)?;
+        writeln!(output, "{}", sentence::totals(market, clearing))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! One file per command. Each reads, asks the core, and writes; deciding is not done here.
+
+mod clear;
+mod completions;
+mod man;
+mod profiles;
+mod replay;
+
+use crate::cli::Command;
+use crate::failure::Failure;
+
+/// Runs one command.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Clear(args) => clear::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Profiles(args) => profiles::run(&args),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { out } => man::run(&out),
+    }
+}

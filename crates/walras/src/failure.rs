@@ -1,0 +1,45 @@
+//! Why a command ended early, what the user is told, and the exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use owo_colors::OwoColorize;
+
+/// Why a command ended early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The input is bad, or not there. Told in one or more lines.
+    Input(String),
+    /// What was decided could not be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// Tells the user and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        match self {
+            Self::Input(message) => {
+                tell(message);
+                ExitCode::from(2)
+            }
+            // Whoever read our output has seen enough, as `head` does.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+            Self::Output(error) => {
+                tell(&format!("the output cannot be written: {error}"));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+fn tell(message: &str) {
+    let mut stderr = anstream::stderr().lock();
+    // Nobody is left to be told if this cannot be written.
+    writeln!(stderr, "{} {message}", "error:".red().bold()).ok();
+}

@@ -1,0 +1,315 @@
+//! The kinds of value a field can have: what each accepts, in words, in code and as JSON Schema.
+//!
+//! Every field of every message has one of these kinds, so that the check, the message about a
+//! refused value and the published schema cannot disagree.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use walras_core::market::{Fairness, Mode};
+use walras_core::node::Loop;
+use walras_core::profile::ProfileName;
+use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
+
+use crate::scalar::Scalar;
+
+/// The longest name of a pod or workload, in bytes.
+const NAME_MAX: usize = 512;
+/// The last moment accepted, in milliseconds: 30,000 years after the origin. In microseconds it
+/// still fits an integer with room to spare.
+const MS_MAX: u64 = 1_000_000_000_000_000;
+/// Whole numbers up to this can be told from their neighbours when they are written as decimals.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// A kind of value.
+pub(crate) trait Kind {
+    /// What a value of this kind means.
+    type Meaning;
+    /// What is accepted, to follow "is not".
+    const WHAT: &'static str;
+    /// What `written` means, if it is accepted.
+    fn accept(written: &Scalar) -> Option<Self::Meaning>;
+    /// What is accepted, as JSON Schema.
+    fn schema() -> Schema;
+}
+
+/// Declares a kind and lets schemas be derived for fields of that kind.
+macro_rules! kind {
+    (
+        $(#[$doc:meta])* $name:ident => $meaning:ty,
+        $what:expr,
+        |$written:ident| $accept:expr,
+        $schema:tt
+    ) => {
+        $(#[$doc])*
+        pub(crate) struct $name;
+
+        impl Kind for $name {
+            type Meaning = $meaning;
+            const WHAT: &'static str = $what;
+            fn accept($written: &Scalar) -> Option<$meaning> {
+                $accept
+            }
+            fn schema() -> Schema {
+                json_schema!($schema)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                <Self as Kind>::schema()
+            }
+        }
+    };
+}
+
+kind! {
+    /// An amount of CPU.
+    Cpu => Millicores,
+    "a whole number of millicores from 0 to 1000000000",
+    |written| whole(written, Millicores::LIMIT.get()).map(Millicores::new),
+    { "type": "integer", "minimum": 0, "maximum": Millicores::LIMIT.get() }
+}
+
+kind! {
+    /// How urgently a pod wants more.
+    Demand => Ratio,
+    "a number from 0 to 1",
+    |written| number(written).filter(|demand| (0.0..=1.0).contains(demand)).map(|demand| {
+        Ratio::from_millionths(nearest(demand * 1e6))
+    }),
+    { "type": "number", "minimum": 0, "maximum": 1 }
+}
+
+kind! {
+    /// What a pod's claim counts for.
+    BargainingWeight => Weight,
+    "a number from 0.001 to 1000000",
+    |written| {
+        // A negative number becomes zero, which no weight is, and a huge one too large for one.
+        let thousandths = nearest(number(written)? * 1e3);
+        Weight::from_thousandths(u32::try_from(thousandths).ok()?)
+    },
+    { "type": "number", "exclusiveMinimum": 0, "maximum": Weight::LIMIT_THOUSANDTHS / 1000 }
+}
+
+kind! {
+    /// A small count.
+    SmallCount => u32,
+    "a whole number from 0 to 4294967295",
+    |written| u32::try_from(whole(written, u64::MAX)?).ok(),
+    { "type": "integer", "minimum": 0, "maximum": u32::MAX }
+}
+
+kind! {
+    /// A counter that only ever grows.
+    Counter => u64,
+    "a whole number from 0 to 18446744073709551615",
+    |written| whole(written, u64::MAX),
+    { "type": "integer", "minimum": 0, "maximum": u64::MAX }
+}
+
+kind! {
+    /// A counter of microseconds.
+    Microseconds => Span,
+    "a whole number of microseconds from 0 to 18446744073709551615",
+    |written| whole(written, u64::MAX).map(Span::from_us),
+    { "type": "integer", "minimum": 0, "maximum": u64::MAX }
+}
+
+kind! {
+    /// A point in time.
+    Milliseconds => Moment,
+    "a whole number of milliseconds from 0 to 1000000000000000",
+    |written| whole(written, MS_MAX).map(Moment::from_ms),
+    { "type": "integer", "minimum": 0, "maximum": MS_MAX }
+}
+
+kind! {
+    /// A yes or no.
+    Flag => bool,
+    "true or false",
+    |written| match written {
+        Scalar::Flag(flag) => Some(*flag),
+        Scalar::Null | Scalar::Whole(_) | Scalar::Negative(_) | Scalar::Decimal(_)
+        | Scalar::Text(_) | Scalar::List | Scalar::Object => None,
+    },
+    { "type": "boolean" }
+}
+
+kind! {
+    /// The name of a pod.
+    Uid => PodUid,
+    "a name of 1 to 512 bytes without control characters",
+    |written| name(written).map(PodUid::new),
+    { "type": "string", "minLength": 1, "maxLength": NAME_MAX }
+}
+
+kind! {
+    /// The name of a workload.
+    Workload => WorkloadKey,
+    "a name of 1 to 512 bytes without control characters",
+    |written| name(written).map(WorkloadKey::new),
+    { "type": "string", "minLength": 1, "maxLength": NAME_MAX }
+}
+
+kind! {
+    /// How a congested market shares.
+    FairnessWord => Fairness,
+    "\"proportional\" or \"nash\"",
+    |written| word(written, &[Fairness::Proportional, Fairness::Nash], |it| it.name()),
+    { "enum": [Fairness::Proportional.name(), Fairness::Nash.name()] }
+}
+
+kind! {
+    /// How a market stands.
+    ModeWord => Mode,
+    "\"uncongested\", \"congested\" or \"overloaded\"",
+    |written| word(
+        written,
+        &[Mode::Uncongested, Mode::Congested, Mode::Overloaded],
+        |it| it.name(),
+    ),
+    { "enum": [Mode::Uncongested.name(), Mode::Congested.name(), Mode::Overloaded.name()] }
+}
+
+kind! {
+    /// A set of constants.
+    ProfileWord => ProfileName,
+    "\"seed\", \"direct\" or \"api\"",
+    |written| word(written, &ProfileName::ALL, |it| it.name()),
+    { "enum": ProfileName::ALL.map(ProfileName::name) }
+}
+
+kind! {
+    /// One of the two loops.
+    LoopWord => Loop,
+    "\"fast\" or \"slow\"",
+    |written| word(written, &[Loop::Fast, Loop::Slow], |it| it.name()),
+    { "enum": [Loop::Fast.name(), Loop::Slow.name()] }
+}
+
+/// A whole number up to `most`. `4000.0` is one, too: JSON does not tell it from `4000`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked to be whole and in range"
+)]
+fn whole(written: &Scalar, most: u64) -> Option<u64> {
+    let number = match written {
+        Scalar::Whole(number) => *number,
+        Scalar::Decimal(number) if number.fract() == 0.0 && (0.0..EXACT_MAX).contains(number) => {
+            *number as u64
+        }
+        Scalar::Decimal(_) | Scalar::Null | Scalar::Flag(_) | Scalar::Negative(_) => return None,
+        Scalar::Text(_) | Scalar::List | Scalar::Object => return None,
+    };
+    (number <= most).then_some(number)
+}
+
+/// Any number.
+#[expect(clippy::cast_precision_loss, reason = "whoever asks for decimals gets the nearest")]
+pub(crate) fn number(written: &Scalar) -> Option<f64> {
+    match written {
+        Scalar::Whole(number) => Some(*number as f64),
+        Scalar::Negative(number) => Some(*number as f64),
+        Scalar::Decimal(number) => Some(*number),
+        Scalar::Null | Scalar::Flag(_) | Scalar::Text(_) | Scalar::List | Scalar::Object => None,
+    }
+}
+
+/// The nearest whole number, halves up; zero for what is negative.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as meant")]
+fn nearest(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn text(written: &Scalar) -> Option<&str> {
+    match written {
+        Scalar::Text(text) => Some(text),
+        Scalar::Null | Scalar::Flag(_) | Scalar::Whole(_) | Scalar::Negative(_) => None,
+        Scalar::Decimal(_) | Scalar::List | Scalar::Object => None,
+    }
+}
+
+/// A name that can be printed in a table without ruining it.
+fn name(written: &Scalar) -> Option<&str> {
+    text(written)
+        .filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control))
+}
+
+/// The one of `all` that is written, by its name.
+pub(crate) fn word<T: Copy>(written: &Scalar, all: &[T], name: fn(T) -> &'static str) -> Option<T> {
+    let written = text(written)?;
+    all.iter().copied().find(|&it| name(it) == written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<K: Kind<Meaning: std::fmt::Debug>>(json: &str) -> String {
+        let written: Scalar = serde_json::from_str(json).unwrap();
+        K::accept(&written).map_or("refused".to_owned(), |meaning| format!("{meaning:?}"))
+    }
+
+    #[test]
+    fn cpu_is_a_whole_number_up_to_the_limit() {
+        assert_eq!(check::<Cpu>("1000000000"), "Millicores(1000000000)");
+        assert_eq!(check::<Cpu>("250.0"), "Millicores(250)");
+        assert_eq!(check::<Cpu>("-0"), "Millicores(0)");
+        for refused in ["1000000001", "-1", "0.5", "1e300", "-1e300", "\"250m\"", "null", "[]"] {
+            assert_eq!(check::<Cpu>(refused), "refused", "{refused}");
+        }
+    }
+
+    #[test]
+    fn demand_is_from_zero_to_one_and_rounded_to_millionths() {
+        assert_eq!(check::<Demand>("0"), "Ratio(0)");
+        assert_eq!(check::<Demand>("1"), "Ratio(1000000)");
+        assert_eq!(check::<Demand>("0.1234567"), "Ratio(123457)");
+        for refused in ["1.0000001", "-0.1", "2", "true", "\"0.5\""] {
+            assert_eq!(check::<Demand>(refused), "refused", "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_weight_is_above_zero_even_after_rounding() {
+        assert_eq!(check::<BargainingWeight>("1"), "Weight(1000)");
+        assert_eq!(check::<BargainingWeight>("2.5004"), "Weight(2500)");
+        assert_eq!(check::<BargainingWeight>("0.0005"), "Weight(1)");
+        assert_eq!(check::<BargainingWeight>("1000000"), "Weight(1000000000)");
+        for refused in ["0", "0.0004", "-1", "1000000.001", "1e300", "\"1\""] {
+            assert_eq!(check::<BargainingWeight>(refused), "refused", "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_short_and_printable() {
+        assert_eq!(check::<Uid>("\"web 1\""), "PodUid(\"web 1\")");
+        let long = format!("\"{}\"", "x".repeat(513));
+        for refused in ["\"\"", "\"a\\nb\"", "\"\\u001b[31m\"", "\"\\u009b\"", "7", &long] {
+            assert_eq!(check::<Uid>(refused), "refused", "{refused}");
+        }
+    }
+
+    #[test]
+    fn every_word_that_is_promised_is_accepted() {
+        for what in [FairnessWord::WHAT, ModeWord::WHAT, ProfileWord::WHAT, LoopWord::WHAT] {
+            for word in what.split('"').skip(1).step_by(2) {
+                let written = Scalar::Text(word.into());
+                let accepted = FairnessWord::accept(&written).is_some()
+                    || ModeWord::accept(&written).is_some()
+                    || ProfileWord::accept(&written).is_some()
+                    || LoopWord::accept(&written).is_some();
+                assert!(accepted, "{word}");
+            }
+        }
+    }
+}

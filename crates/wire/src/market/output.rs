@@ -1,0 +1,148 @@
+//! What is written about a clearing. The names and their meaning are a promise to users.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use walras_core::market::{Clearing, Mode, Reason};
+use walras_core::units::{Millicores, PodUid};
+
+use super::Market;
+use crate::kind::{Cpu, ModeWord, Uid};
+
+/// How the market stands, at which price, and who gets what.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct ClearOutput<'a> {
+    /// How the market stands: all needs fit, only the mins fit, or not even those. While needs are
+    /// within 5 % of capacity the previous mode is kept.
+    #[schemars(with = "ModeWord")]
+    mode: Mode,
+    /// The published price: how far the needs exceed capacity, times the mean weight.
+    #[schemars(range(min = 0.0))]
+    shadow_price: f64,
+    /// The solver's own price: weight per core (nash), weighted claims per share of spare capacity
+    /// (proportional); 0 where all needs fit.
+    #[schemars(range(min = 0.0))]
+    multiplier: f64,
+    /// What there was to divide.
+    #[schemars(with = "Cpu")]
+    capacity_milli: Millicores,
+    /// The sum of all mins.
+    #[schemars(with = "u64")]
+    total_min_milli: Millicores,
+    /// The sum of all needs.
+    #[schemars(with = "u64")]
+    total_need_milli: Millicores,
+    /// The sum of all allocations; never above capacity.
+    #[schemars(with = "Cpu")]
+    total_allocation_milli: Millicores,
+    /// What each pod gets, in the order of the input.
+    pods: Vec<PodOutput<'a>>,
+}
+
+/// What one pod gets.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+struct PodOutput<'a> {
+    /// The pod's name, as in the input.
+    #[serde(serialize_with = "as_text")]
+    #[schemars(with = "Uid")]
+    uid: &'a PodUid,
+    /// What it needs, within its bounds; its max where needs do not cap.
+    #[schemars(with = "Cpu")]
+    need_milli: Millicores,
+    /// What it gets.
+    #[schemars(with = "Cpu")]
+    allocation_milli: Millicores,
+    /// How much of what it wanted above its min was cut: 0 none, 1 all of it or more.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    reduction_ratio: f64,
+    /// Why it is this much.
+    #[schemars(with = "ReasonCode")]
+    reason: &'static str,
+}
+
+/// The codes of [`Reason`], for the schema.
+struct ReasonCode;
+
+/// Every reason there is.
+const REASONS: [Reason; 8] = [
+    Reason::NeedMet,
+    Reason::AtMin,
+    Reason::AtMax,
+    Reason::Filled,
+    Reason::Cut,
+    Reason::MinScaled,
+    Reason::SurvivalFloor,
+    Reason::EqualSplit,
+];
+
+fn as_text<S: Serializer>(uid: &PodUid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(uid.as_str())
+}
+
+// === impl ClearOutput ===
+
+impl<'a> ClearOutput<'a> {
+    /// What is written about a clearing of `market`.
+    #[must_use]
+    pub fn new(market: &'a Market, clearing: &'a Clearing) -> Self {
+        let pods = market.granted(clearing).map(|(pod, grant)| PodOutput {
+            uid: &pod.uid,
+            need_milli: grant.need,
+            allocation_milli: grant.amount,
+            reduction_ratio: grant.reduction.to_f64(),
+            reason: grant.reason.code(),
+        });
+        Self {
+            mode: clearing.mode,
+            shadow_price: clearing.price.to_f64(),
+            multiplier: clearing.multiplier.to_f64(),
+            capacity_milli: market.terms.capacity,
+            total_min_milli: clearing.total_min,
+            total_need_milli: clearing.total_need,
+            total_allocation_milli: clearing.total_grant,
+            pods: pods.collect(),
+        }
+    }
+}
+
+// === impl ReasonCode ===
+
+impl JsonSchema for ReasonCode {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ReasonCode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": REASONS.map(Reason::code) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_in_the_list_at_its_own_place() {
+        for (place, reason) in REASONS.into_iter().enumerate() {
+            // A new reason does not compile here until it is given a place.
+            let expected = match reason {
+                Reason::NeedMet => 0,
+                Reason::AtMin => 1,
+                Reason::AtMax => 2,
+                Reason::Filled => 3,
+                Reason::Cut => 4,
+                Reason::MinScaled => 5,
+                Reason::SurvivalFloor => 6,
+                Reason::EqualSplit => 7,
+            };
+            assert_eq!(place, expected);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! One line of a replay: what happened on a node, and when.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use walras_core::demand::Sample;
+use walras_core::need::Bounds;
+use walras_core::node::{Loop, PodFacts};
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+
+use super::Config;
+use crate::field::{Fields, Place, Problems};
+use crate::json::{self, ReadError};
+use crate::kind::{
+    BargainingWeight, Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds, Uid,
+    Workload, word,
+};
+use crate::scalar::{Object, Scalar};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub event: Event,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The node and its market were set up.
+    Config(Box<Config>),
+    /// A pod arrived.
+    PodAdded(PodAdded),
+    /// A pod's counters were read.
+    Sample(SampleTaken),
+    /// A pod is gone.
+    PodRemoved(PodRemoved),
+    /// A loop ticked.
+    Tick(Tick),
+    /// The node has another capacity.
+    Capacity(Capacity),
+    /// A limit was seen to be in force.
+    Applied(Applied),
+    /// A pod was found to miss its latency target, or to meet it again.
+    Latency(Latency),
+}
+
+/// A pod arrived.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PodAdded {
+    /// The pod's name for as long as it lives.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+    /// What it has in common with the pods before and after it. Default: its uid.
+    #[schemars(with = "Option<Workload>")]
+    pub workload: Option<WorkloadKey>,
+    /// The least it is granted, unless not even the mins fit.
+    #[schemars(with = "Cpu")]
+    pub min_milli: Millicores,
+    /// The most it is granted; at least the min.
+    #[schemars(with = "Cpu")]
+    pub max_milli: Millicores,
+    /// What its claim counts for; rounded to thousandths. Default: 1.
+    #[schemars(with = "Option<BargainingWeight>")]
+    pub weight: Option<Weight>,
+    /// The limit it came with.
+    #[schemars(with = "Cpu")]
+    pub limit_milli: Millicores,
+    /// The request it came with; at most the limit. Default: its min.
+    #[schemars(with = "Option<Cpu>")]
+    pub request_milli: Option<Millicores>,
+}
+
+/// A pod's counters were read, as the kernel has them in `cpu.stat` and `cpu.pressure`.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SampleTaken {
+    /// Whose.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+    /// CPU time used so far.
+    #[schemars(with = "Microseconds")]
+    pub usage_usec: Span,
+    /// Time spent throttled so far, summed over CPUs.
+    #[schemars(with = "Microseconds")]
+    pub throttled_usec: Span,
+    /// Periods so far in which the pod wanted to run.
+    #[schemars(with = "Counter")]
+    pub nr_periods: u64,
+    /// Those of them in which it was throttled.
+    #[schemars(with = "Counter")]
+    pub nr_throttled: u64,
+    /// Time so far in which some task waited for a CPU, where the kernel tells.
+    #[schemars(with = "Option<Microseconds>")]
+    pub stalled_usec: Option<Span>,
+}
+
+/// A pod is gone.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct PodRemoved {
+    /// Which.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+}
+
+/// A loop ticked: this is when things are decided.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Tick {
+    /// The fast loop only raises limits of pods that are held back; the slow one clears the market.
+    #[schemars(with = "LoopWord")]
+    pub r#loop: Loop,
+}
+
+/// The node has another capacity from now on.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Capacity {
+    /// What there is to divide.
+    #[schemars(with = "Cpu")]
+    pub capacity_milli: Millicores,
+}
+
+/// The limit last decided for a pod was seen to be in force.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Applied {
+    /// Whose.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+}
+
+/// A pod was found to miss its latency target, or to meet it again.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Latency {
+    /// Which.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+    /// Whether it misses it.
+    #[schemars(with = "Flag")]
+    pub missed: bool,
+}
+
+/// The `type` of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FactType {
+    Config,
+    PodAdded,
+    Sample,
+    PodRemoved,
+    Tick,
+    Capacity,
+    Applied,
+    Latency,
+}
+
+/// Reads one line of a replay, without its line end. `number` is told in errors.
+///
+/// # Errors
+/// Whatever is wrong with the bytes, the JSON or the fact in it; all mistakes of a line at once.
+pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
+    let object: Object = json::line(bytes, number)?;
+    let mut problems = Problems::default();
+    let mut fields = Fields::new(Place::Line(number), object, &mut problems);
+    let fact = fields.required::<FactType>("type").and_then(|kind| {
+        let at = if kind.needs_time() {
+            fields.required::<Milliseconds>("at_ms")
+        } else {
+            Some(fields.optional::<Milliseconds>("at_ms").unwrap_or_default())
+        };
+        let event = kind.read(&mut fields);
+        fields.finish();
+        Some(Fact { at: at?, event: event? })
+    });
+    match fact {
+        Some(fact) if problems.is_empty() => Ok(fact),
+        Some(_) | None => Err(ReadError::Invalid(problems)),
+    }
+}
+
+// === impl FactType ===
+
+impl FactType {
+    pub(super) const ALL: [Self; 8] = [
+        Self::Config,
+        Self::PodAdded,
+        Self::Sample,
+        Self::PodRemoved,
+        Self::Tick,
+        Self::Capacity,
+        Self::Applied,
+        Self::Latency,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Config => "config",
+            Self::PodAdded => "pod_added",
+            Self::Sample => "sample",
+            Self::PodRemoved => "pod_removed",
+            Self::Tick => "tick",
+            Self::Capacity => "capacity",
+            Self::Applied => "applied",
+            Self::Latency => "latency",
+        }
+    }
+
+    /// Only what stands at the beginning can do without a time.
+    pub(super) fn needs_time(self) -> bool {
+        self != Self::Config
+    }
+
+    pub(super) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
+        match self {
+            Self::Config => Config::json_schema(generator),
+            Self::PodAdded => PodAdded::json_schema(generator),
+            Self::Sample => SampleTaken::json_schema(generator),
+            Self::PodRemoved => PodRemoved::json_schema(generator),
+            Self::Tick => Tick::json_schema(generator),
+            Self::Capacity => Capacity::json_schema(generator),
+            Self::Applied => Applied::json_schema(generator),
+            Self::Latency => Latency::json_schema(generator),
+        }
+    }
+
+    fn read(self, fields: &mut Fields<'_>) -> Option<Event> {
+        Some(match self {
+            Self::Config => Event::Config(Box::new(Config::read(fields)?)),
+            Self::PodAdded => Event::PodAdded(PodAdded::read(fields)?),
+            Self::Sample => Event::Sample(SampleTaken::read(fields)?),
+            Self::PodRemoved => {
+                Event::PodRemoved(PodRemoved { uid: fields.required::<Uid>("uid")? })
+            }
+            Self::Tick => Event::Tick(Tick { r#loop: fields.required::<LoopWord>("loop")? }),
+            Self::Capacity => {
+                let capacity_milli = fields.required::<Cpu>("capacity_milli")?;
+                Event::Capacity(Capacity { capacity_milli })
+            }
+            Self::Applied => Event::Applied(Applied { uid: fields.required::<Uid>("uid")? }),
+            Self::Latency => {
+                let uid = fields.required::<Uid>("uid");
+                let missed = fields.required::<Flag>("missed");
+                Event::Latency(Latency { uid: uid?, missed: missed? })
+            }
+        })
+    }
+}
+
+impl Kind for FactType {
+    type Meaning = Self;
+    const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"pod_removed\", \"tick\", \
+                                \"capacity\", \"applied\" or \"latency\"";
+
+    fn accept(written: &Scalar) -> Option<Self> {
+        word(written, &Self::ALL, Self::name)
+    }
+
+    fn schema() -> Schema {
+        schemars::json_schema!({ "enum": Self::ALL.map(Self::name) })
+    }
+}
+
+// === impl PodAdded ===
+
+impl PodAdded {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let uid = fields.required::<Uid>("uid");
+        let workload = fields.optional::<Workload>("workload");
+        let min = fields.required::<Cpu>("min_milli");
+        let max = fields.required::<Cpu>("max_milli");
+        let weight = fields.optional::<BargainingWeight>("weight");
+        let limit = fields.required::<Cpu>("limit_milli");
+        let request_milli = fields.optional::<Cpu>("request_milli");
+        if let (Some(min), Some(max)) = (min, max) {
+            fields.ordered(("min_milli", min), ("max_milli", max));
+        }
+        if let (Some(request), Some(limit)) = (request_milli, limit) {
+            fields.ordered(("request_milli", request), ("limit_milli", limit));
+        }
+        let (uid, min_milli, max_milli, limit_milli) = (uid?, min?, max?, limit?);
+        Some(Self { uid, workload, min_milli, max_milli, weight, limit_milli, request_milli })
+    }
+
+    /// What the core is told.
+    #[must_use]
+    pub fn facts(&self) -> PodFacts {
+        PodFacts {
+            uid: self.uid.clone(),
+            workload: self.workload.clone(),
+            bounds: Bounds::new(self.min_milli, self.max_milli),
+            weight: self.weight.unwrap_or_default(),
+            limit: self.limit_milli,
+            request: self.request_milli,
+        }
+    }
+}
+
+// === impl SampleTaken ===
+
+impl SampleTaken {
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        let uid = fields.required::<Uid>("uid");
+        let usage = fields.required::<Microseconds>("usage_usec");
+        let throttled = fields.required::<Microseconds>("throttled_usec");
+        let periods = fields.required::<Counter>("nr_periods");
+        let throttled_periods = fields.required::<Counter>("nr_throttled");
+        let stalled_usec = fields.optional::<Microseconds>("stalled_usec");
+        Some(Self {
+            uid: uid?,
+            usage_usec: usage?,
+            throttled_usec: throttled?,
+            nr_periods: periods?,
+            nr_throttled: throttled_periods?,
+            stalled_usec,
+        })
+    }
+
+    /// What the core is told.
+    #[must_use]
+    pub const fn sample(&self, at: Moment) -> Sample {
+        Sample {
+            at,
+            usage: self.usage_usec,
+            throttled: self.throttled_usec,
+            nr_periods: self.nr_periods,
+            nr_throttled: self.nr_throttled,
+            stalled: self.stalled_usec,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str) -> String {
+        match parse_line(line.as_bytes(), 17) {
+            Ok(fact) => format!("{fact:?}"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_fact_is_read_with_its_time() {
+        assert_eq!(
+            check(r#"{"at_ms": 12400, "type": "tick", "loop": "slow"}"#),
+            "Fact { at: Moment(12400000), event: Tick(Tick { loop: Slow }) }"
+        );
+        assert_eq!(
+            check(r#"{"type": "latency", "at_ms": 0, "uid": "a", "missed": true}"#),
+            "Fact { at: Moment(0), event: Latency(Latency { uid: PodUid(\"a\"), missed: true }) }"
+        );
+    }
+
+    #[test]
+    fn a_fact_without_a_time_or_type_is_refused() {
+        assert_eq!(
+            check(r#"{"type": "pod_removed", "uid": "a"}"#),
+            "line 17: at_ms: is missing; it must be a whole number of milliseconds from 0 to \
+             1000000000000000"
+        );
+        assert_eq!(
+            check(r#"{"type": "pod_addet", "at_ms": 1}"#),
+            "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
+             \"pod_removed\", \"tick\", \"capacity\", \"applied\" or \"latency\""
+        );
+        assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));
+    }
+
+    #[test]
+    fn every_mistake_of_a_line_is_told_at_once() {
+        assert_eq!(
+            check(
+                r#"{"type": "pod_added", "at_ms": -1, "uid": "", "min_milli": 9, "max_milli": 8,
+                   "limit_milli": 5, "request_milli": 6, "wieght": 2}"#
+            ),
+            "5 problems\n  \
+             line 17: at_ms: -1 is not a whole number of milliseconds from 0 to \
+             1000000000000000\n  \
+             line 17: uid: \"\" is not a name of 1 to 512 bytes without control characters\n  \
+             line 17: min_milli: 9 is more than max_milli, which is 8\n  \
+             line 17: request_milli: 6 is more than limit_milli, which is 5\n  \
+             line 17: wieght: 2 is given to an unknown field; did you mean weight?"
+        );
+    }
+
+    #[test]
+    fn a_truncated_line_is_refused_where_it_ends() {
+        assert_eq!(
+            check(r#"{"type": "tick", "at_ms": 1"#),
+            "line 17: the text ends in the middle of the JSON, \
+             near `ype\": \"tick\", \"at_ms\": 1` (column 27)"
+        );
+    }
+
+    #[test]
+    fn the_words_of_the_types_are_all_promised() {
+        for kind in FactType::ALL {
+            assert!(FactType::WHAT.contains(&format!("\"{}\"", kind.name())));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Gives the facts of a replay to a node's market, one by one, and checks that they make sense in
+//! this order.
+//!
+//! The config comes first and only once, time never runs backwards, and no pod arrives twice. A
+//! fact about a pod that is not here is fine: the core notes it.
+
+use std::collections::BTreeSet;
+
+use walras_core::node::{Loop, Node, Outcome};
+use walras_core::units::{Moment, PodUid};
+
+use super::fact::FactType;
+use super::{Event, Fact, Tick};
+use crate::field::{Place, Problems};
+use crate::json::ReadError;
+use crate::scalar::quote;
+
+/// A node in the middle of its history.
+#[derive(Debug, Default)]
+pub struct Replay {
+    node: Option<Node>,
+    pods: BTreeSet<PodUid>,
+    now: Moment,
+}
+
+/// What a tick decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticked {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub outcome: Outcome,
+}
+
+impl Replay {
+    /// A replay before its first line.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in the fact of line `number`; a tick gives an outcome.
+    ///
+    /// # Errors
+    /// The fact makes no sense after those before it. It is as if it had not been given.
+    pub fn take_in(&mut self, number: u64, fact: &Fact) -> Result<Option<Ticked>, ReadError> {
+        let at = fact.at;
+        if at < self.now {
+            let (value, now) = (at.as_ms_floor().to_string(), self.now.as_ms_floor());
+            let problem = format!("is before {now}, the time of an earlier line");
+            return Err(refused(number, "at_ms", value, problem));
+        }
+        let outcome = match (&mut self.node, &fact.event) {
+            (None, Event::Config(config)) => {
+                self.node = Some(Node::new(config.capacity_milli, config.profile.clone()));
+                None
+            }
+            (Some(_), Event::Config(_)) => {
+                let problem = "may only be the first line".to_owned();
+                return Err(refused(number, "type", quote(FactType::Config.name()), problem));
+            }
+            (None, other) => {
+                let value = quote(FactType::of(other).name());
+                let problem = "is not \"config\", which must be the first line".to_owned();
+                return Err(refused(number, "type", value, problem));
+            }
+            (Some(node), event) => take_in(node, &mut self.pods, number, at, event)?,
+        };
+        self.now = at;
+        Ok(outcome.map(|outcome| Ticked { at, outcome }))
+    }
+
+    /// The input is over.
+    ///
+    /// # Errors
+    /// There was nothing in it.
+    pub fn end(&self) -> Result<(), ReadError> {
+        match self.node {
+            Some(_) => Ok(()),
+            None => {
+                let problem = "is missing; the first line must be of type \"config\"".to_owned();
+                let path = Place::Line(1).path("type");
+                Err(ReadError::Invalid(Problems::one(path, None, problem)))
+            }
+        }
+    }
+
+    /// The market, once it was set up.
+    #[must_use]
+    pub const fn node(&self) -> Option<&Node> {
+        self.node.as_ref()
+    }
+}
+
+fn take_in(
+    node: &mut Node,
+    pods: &mut BTreeSet<PodUid>,
+    number: u64,
+    at: Moment,
+    event: &Event,
+) -> Result<Option<Outcome>, ReadError> {
+    match event {
+        Event::Config(_) => {}
+        Event::PodAdded(pod) => {
+            if !pods.insert(pod.uid.clone()) {
+                let problem = "is here already; remove it first with pod_removed".to_owned();
+                return Err(refused(number, "uid", quote(pod.uid.as_str()), problem));
+            }
+            node.pod_added(pod.facts(), at);
+        }
+        Event::Sample(taken) => node.sampled(&taken.uid, taken.sample(at)),
+        Event::PodRemoved(pod) => {
+            pods.remove(&pod.uid);
+            node.pod_removed(&pod.uid);
+        }
+        Event::Tick(Tick { r#loop: Loop::Fast }) => return Ok(Some(node.fast_tick(at))),
+        Event::Tick(Tick { r#loop: Loop::Slow }) => return Ok(Some(node.slow_tick(at))),
+        Event::Capacity(capacity) => node.capacity_changed(capacity.capacity_milli),
+        Event::Applied(applied) => node.limit_took_effect(&applied.uid, at),
+        Event::Latency(latency) => node.latency_judged(&latency.uid, latency.missed),
+    }
+    Ok(None)
+}
+
+fn refused(number: u64, field: &str, value: String, problem: String) -> ReadError {
+    let path = Place::Line(number).path(field);
+    ReadError::Invalid(Problems::one(path, Some(value), problem))
+}
+
+// === impl FactType ===
+
+impl FactType {
+    const fn of(event: &Event) -> Self {
+        match event {
+            Event::Config(_) => Self::Config,
+            Event::PodAdded(_) => Self::PodAdded,
+            Event::Sample(_) => Self::Sample,
+            Event::PodRemoved(_) => Self::PodRemoved,
+            Event::Tick(_) => Self::Tick,
+            Event::Capacity(_) => Self::Capacity,
+            Event::Applied(_) => Self::Applied,
+            Event::Latency(_) => Self::Latency,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::parse_line;
+
+    const CONFIG: &str = r#"{"type": "config", "capacity_milli": 4000}"#;
+    const WEB: &str = r#"{"type": "pod_added", "at_ms": 0, "uid": "web", "min_milli": 100,
+                          "max_milli": 2000, "limit_milli": 500}"#;
+
+    /// Replays lines, and tells of each tick and of the first thing that went wrong.
+    fn check(lines: &[&str]) -> String {
+        let mut replay = Replay::new();
+        let mut told = String::new();
+        for (number, line) in (1..).zip(lines) {
+            let taken =
+                parse_line(line.as_bytes(), number).and_then(|fact| replay.take_in(number, &fact));
+            match taken {
+                Ok(None) => {}
+                Ok(Some(Ticked { at, outcome })) => {
+                    let notes: Vec<String> =
+                        outcome.notes.iter().map(ToString::to_string).collect();
+                    told += &format!("{} {:?}\n", at.as_ms_floor(), notes);
+                }
+                Err(error) => return told + &error.to_string(),
+            }
+        }
+        match replay.end() {
+            Ok(()) => told,
+            Err(error) => told + &error.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_config_comes_first_and_once() {
+        assert_eq!(
+            check(&[WEB]),
+            "line 1: type: \"pod_added\" is not \"config\", which must be the first line"
+        );
+        assert_eq!(check(&[CONFIG, CONFIG]), "line 2: type: \"config\" may only be the first line");
+        assert_eq!(
+            check(&[]),
+            "line 1: type: is missing; the first line must be of type \"config\""
+        );
+    }
+
+    #[test]
+    fn time_stands_still_but_never_runs_backwards() {
+        let tick = r#"{"type": "tick", "loop": "fast", "at_ms": 1000}"#;
+        let earlier = r#"{"type": "tick", "loop": "fast", "at_ms": 900}"#;
+        assert_eq!(
+            check(&[CONFIG, tick, tick, earlier]),
+            "1000 []\n1000 []\n\
+             line 4: at_ms: 900 is before 1000, the time of an earlier line"
+        );
+    }
+
+    #[test]
+    fn a_pod_arrives_once_until_it_is_removed() {
+        let gone = r#"{"type": "pod_removed", "at_ms": 0, "uid": "web"}"#;
+        assert_eq!(check(&[CONFIG, WEB, gone, WEB]), "");
+        assert_eq!(
+            check(&[CONFIG, WEB, WEB]),
+            "line 3: uid: \"web\" is here already; remove it first with pod_removed"
+        );
+    }
+
+    #[test]
+    fn a_fact_about_a_pod_that_is_not_here_is_noted() {
+        let told = check(&[
+            CONFIG,
+            r#"{"type": "pod_removed", "at_ms": 0, "uid": "a"}"#,
+            r#"{"type": "applied", "at_ms": 0, "uid": "b"}"#,
+            r#"{"type": "latency", "at_ms": 0, "uid": "c", "missed": false}"#,
+            r#"{"type": "capacity", "at_ms": 0, "capacity_milli": 1}"#,
+            r#"{"type": "tick", "loop": "slow", "at_ms": 5}"#,
+        ]);
+        assert_eq!(told.matches("not here, so nothing was done with it").count(), 3, "{told}");
+    }
+}

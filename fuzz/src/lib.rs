@@ -1,0 +1,142 @@
+//! What must hold for any bytes at all: one check per fuzz target.
+//!
+//! libFuzzer calls the checks through `targets/`, on nightly; `tests/corpus.rs` calls them over the
+//! committed corpus, on stable. A check fails by panicking.
+
+use walras_core::learn::{LearnConfig, QTable};
+use walras_core::parse;
+use walras_core::units::Millicores;
+use walras_wire::replay::{Replay, TickLine, parse_line};
+
+/// One fuzz target.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// The name of the target and of its folder in the corpus.
+    pub name: &'static str,
+    /// The check.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const CHECKS: &[Check] = &[
+    Check { name: "parse_cpu_stat", run: parse_cpu_stat },
+    Check { name: "parse_cpu_max", run: parse_cpu_max },
+    Check { name: "parse_cpu_weight", run: parse_cpu_weight },
+    Check { name: "parse_pressure", run: parse_pressure },
+    Check { name: "parse_memory", run: parse_memory },
+    Check { name: "parse_quantity", run: parse_quantity },
+    Check { name: "load_table", run: load_table },
+    Check { name: "clear_input", run: clear_input },
+    Check { name: "replay_input", run: replay_input },
+];
+
+/// `cpu.stat` of both layouts; the two files of v1 are separated by a zero byte.
+pub fn parse_cpu_stat(bytes: &[u8]) {
+    let (first, second) = two_files(bytes);
+    drop(parse::cpu_stat_v2(bytes));
+    if let Ok(stat) = parse::cpu_stat_v1(first, second) {
+        assert!(stat.bandwidth.is_some(), "v1 always tells of throttling");
+    }
+}
+
+/// `cpu.max`, its burst, and the two files of v1.
+pub fn parse_cpu_max(bytes: &[u8]) {
+    let (quota, period) = two_files(bytes);
+    for max in [parse::cpu_max(bytes), parse::cpu_max_v1(quota, period)].into_iter().flatten() {
+        let limit = max.limit_floor();
+        assert_eq!(limit.is_none(), max.quota.is_none(), "a quota is a limit");
+        assert!(limit.is_none_or(|limit| limit <= Millicores::LIMIT), "{limit:?}");
+    }
+    drop(parse::cpu_max_burst(bytes));
+}
+
+/// `cpu.weight` and `cpu.shares`, which have ranges.
+pub fn parse_cpu_weight(bytes: &[u8]) {
+    if let Ok(weight) = parse::cpu_weight(bytes) {
+        assert!((1..=10_000).contains(&weight.get()), "{weight:?}");
+    }
+    if let Ok(shares) = parse::cpu_shares(bytes) {
+        assert!((2..=262_144).contains(&shares.get()), "{shares:?}");
+    }
+}
+
+/// Pressure of CPU and memory, which have one format.
+pub fn parse_pressure(bytes: &[u8]) {
+    assert_eq!(parse::cpu_pressure(bytes).is_ok(), parse::memory_pressure(bytes).is_ok());
+}
+
+/// Every memory file of both layouts.
+pub fn parse_memory(bytes: &[u8]) {
+    drop(parse::memory_stat(bytes));
+    drop(parse::memory_events(bytes));
+    drop(parse::memory_high(bytes));
+    // "max" is the only thing that `memory.max` may hold and a plain number may not be.
+    if let Ok(Some(limit)) = parse::memory_max(bytes) {
+        assert_eq!(parse::memory_current(bytes), Ok(limit));
+    }
+    assert_eq!(parse::memory_usage_v1(bytes).is_ok(), parse::memory_limit_v1(bytes).is_ok());
+}
+
+/// What is written canonically means the same when it is read again.
+pub fn parse_quantity(bytes: &[u8]) {
+    let Ok(quantity) = parse::quantity(bytes) else {
+        return;
+    };
+    let written = quantity.to_string();
+    assert_eq!(parse::quantity(written.as_bytes()), Ok(quantity), "{written}");
+    if let Some(exact) = quantity.millicores_exact() {
+        assert_eq!(quantity.millicores_ceil(), Ok(exact));
+    }
+}
+
+/// A table that was accepted is saved and loaded without a difference; a refused one is replaced.
+pub fn load_table(bytes: &[u8]) {
+    let config = LearnConfig::DEFAULT;
+    let (table, refused) = QTable::load(bytes, 1, &config);
+    if refused.is_some() {
+        assert_eq!(table, QTable::new(1, &config), "a refused table is a fresh one");
+        return;
+    }
+    let (again, refused) = QTable::load(table.save().as_bytes(), 2, &config);
+    assert_eq!((again, refused), (table, None));
+}
+
+/// A market that was accepted clears within its capacity.
+pub fn clear_input(bytes: &[u8]) {
+    let Ok(market) = walras_wire::market::read(bytes) else {
+        return;
+    };
+    let clearing = market.clear();
+    let total: Millicores = clearing.grants.iter().map(|grant| grant.amount).sum();
+    assert_eq!(total, clearing.total_grant);
+    assert!(total <= market.terms.capacity, "{total} of {}", market.terms.capacity);
+    assert_eq!(clearing.grants.len(), market.pods().len());
+}
+
+/// A recording that was accepted leaves every node within its capacity and its over-commit.
+pub fn replay_input(bytes: &[u8]) {
+    let mut replay = Replay::new();
+    for (number, line) in (1_u64..).zip(bytes.split(|&byte| byte == b'\n')) {
+        let Ok(fact) = parse_line(line, number) else {
+            return;
+        };
+        match replay.take_in(number, &fact) {
+            Ok(Some(ticked)) => {
+                for action in &ticked.outcome.actions {
+                    assert!(action.burst <= action.limit, "{action:?}");
+                    assert!(action.request <= action.limit, "{action:?}");
+                }
+                drop(TickLine::new(&ticked));
+            }
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn two_files(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.iter().position(|&byte| byte == 0) {
+        Some(place) => (&bytes[..place], &bytes[place + 1..]),
+        None => (bytes, bytes),
+    }
+}
