@@ -41,8 +41,8 @@ pub(super) fn scale_mins(terms: &Terms, bids: &[Bid], sums: &Sums) -> Solution {
 fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>) {
     let floor = |bid: &Bid| u128::from(SURVIVAL_FLOOR.min(bid.max()).get());
     let min = |bid: &Bid| u128::from(bid.min().get());
-    // The smaller the min is against the floor, the sooner a falling factor reaches the floor. A pod
-    // that may have nothing has no place in that order: it is at its floor of nothing.
+    // The smaller the min is against the floor, the sooner a falling factor reaches the floor. A
+    // pod that may have nothing has no place in that order: it is at its floor of nothing.
     let mut order: Vec<(u64, usize)> = bids
         .iter()
         .enumerate()

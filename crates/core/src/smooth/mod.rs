@@ -4,8 +4,9 @@
 //! hold a shrink back until it has been wanted for long enough. [`fit`] then makes the values of
 //! all pods add up. [`weight`] says what the kernel's weight becomes.
 //!
-//! Always: a value inside its band does not move, unless it is a request below the pod's min; a damped raise exceeds the band and a damped
-//! shrink exceeds its own; no step of a limit is larger than the controller would accept.
+//! Always: a value inside its band does not move, unless it is a request below the pod's min; a
+//! damped raise exceeds the band and a damped shrink exceeds its own; no step of a limit is larger
+//! than the controller would accept.
 
 pub mod fit;
 pub mod weight;
@@ -145,8 +146,8 @@ pub fn limit_step(profile: &Profile, in_force: Millicores, target: Millicores) -
 // === impl Wish ===
 
 impl Wish {
-    /// Whether a request stands below what the pod has a right to, and may have it: neither bands nor
-    /// smoothing keep it from that.
+    /// Whether a request stands below what the pod has a right to, and may have it: neither bands
+    /// nor smoothing keep it from that.
     fn is_due(&self, in_force: Millicores) -> bool {
         match *self {
             Self::Request { amount, least } => in_force < least && amount >= least,
@@ -171,8 +172,8 @@ impl Track {
         } else {
             last.saturating_sub(last.saturating_sub(wish).scale_ceil(profile.alpha_down))
         };
-        // A value that is held or kept must not drift past the wish, or it would be shrunk after the
-        // wish has recovered.
+        // A value that is held or kept must not drift past the wish, or it would be shrunk after
+        // the wish has recovered.
         let smoothed = smoothed.clamp(wish.min(in_force), wish.max(in_force));
         self.smoothed = Some(smoothed);
         smoothed

@@ -60,7 +60,8 @@ impl World {
     }
 
     /// Lets about `count` things happen to `node`, writes them into `story`, and says what the
-    /// ticks answered. A fact is written down before it is fed, so a story tells what led to a panic.
+    /// ticks answered. A fact is written down before it is fed, so a story tells what led to a
+    /// panic.
     pub fn go_on(&mut self, count: usize, node: &mut Node, story: &mut Story) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for _ in 0..count {
