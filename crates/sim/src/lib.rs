@@ -1,15 +1,28 @@
-//! Seeded simulator and trace replay over the core.
+//! The simulator, and what proof and measurement need beside it.
 //!
-//! It holds what proof and measurement need: [`random`] makes markets and sequences of facts from a
-//! seed, [`reference`] answers the same questions as the core in slower and plainer ways, [`fact`]
-//! turns what happens to a node into plain data that can be recorded and fed again, [`watch`] holds
-//! a node to its promises, and [`shrink`] makes a failing sequence short.
+//! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who runs;
+//! a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass, [`fleet`] does
+//! so for many nodes, [`contest`] for many policies, and [`measure`] counts. The [`oracle`] is the
+//! yardstick. The market itself is the real one, `walras_core::node`.
 //!
-//! Always: the same seed gives the same input on every machine. No clock, no threads, no I/O.
+//! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`] answers the
+//! same questions as the core in slower and plainer ways, [`fact`] is what happens to a node as plain
+//! data, [`watch`] holds a node to its promises, and [`shrink`] makes a failing sequence short.
+//!
+//! Always: the same seed gives the same result on every machine and on any number of threads.
 #![forbid(unsafe_code)]
 
+pub mod contest;
 pub mod fact;
+pub mod fleet;
+pub mod load;
+pub mod machine;
+pub mod measure;
+pub mod oracle;
+pub mod policy;
 pub mod random;
 pub mod reference;
+pub mod run;
+pub mod scenario;
 pub mod shrink;
 pub mod watch;

@@ -1,0 +1,331 @@
+//! One node under one policy: time passes, pods run, the policy is asked, and everything is
+//! counted.
+//!
+//! The same scenario and seed give every policy the same demand. Nothing here decides: the machine
+//! says who runs, the policy says what is set.
+
+use walras_core::rng::Rng;
+use walras_core::units::{Millicores, Moment, Span};
+
+use crate::load::{Histogram, Load};
+use crate::machine::{Counters, Machine, PERIOD_MS, SLICE_MS, Want};
+use crate::measure::PodTally;
+use crate::policy::{Actuation, Policy, Setting, View};
+use crate::scenario::{PodSpec, Scenario};
+
+/// The least and the most time an API write takes to be in force.
+const API_DELAY_MS: (u64, u64) = (160, 2000);
+/// A service's target is this many times the latency it would have alone and without limits.
+const SLO_FACTOR: f64 = 2.0;
+
+/// Looks on while a node runs; what a report is drawn from.
+pub trait Watcher {
+    /// A second has passed.
+    fn second_passed(&mut self, second: u32, pods: &[PodMoment], price: Option<f64>);
+}
+
+/// What can be seen of a pod in one second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PodMoment {
+    /// What it was offered, in cores.
+    pub offered_cores: f64,
+    /// What it used since the last second, in cores.
+    pub used_cores: f64,
+    /// The limit in force, in cores; none where there is none or the pod does not run.
+    pub limit_cores: Option<f64>,
+    /// The request in force, in cores.
+    pub request_cores: f64,
+    /// Throttled periods so far.
+    pub nr_throttled: u64,
+}
+
+/// Nobody looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Watcher for Unwatched {
+    fn second_passed(&mut self, _: u32, _: &[PodMoment], _: Option<f64>) {}
+}
+
+/// Runs one node of a scenario and says what became of its pods.
+pub fn run_node(
+    scenario: &Scenario,
+    number: u32,
+    policy: &mut dyn Policy,
+    watcher: &mut dyn Watcher,
+) -> Vec<PodTally> {
+    let mut run = NodeRun::new(scenario, number);
+    for period in 0..scenario.duration_s * (1000 / PERIOD_MS) {
+        run.period(period, policy);
+        run.account(period, policy, watcher);
+    }
+    run.end()
+}
+
+/// The random numbers of one pod on one node, whatever the policy.
+pub(crate) fn pod_seed(scenario: &Scenario, number: u32, place: usize) -> u64 {
+    let place = u64::try_from(place).unwrap_or(u64::MAX);
+    let mut rng = Rng::from_seed(scenario.seed ^ (u64::from(number) << 32) ^ place);
+    rng.next_u64()
+}
+
+/// The latency target of a service: given, or derived from how it would run alone.
+pub(crate) fn slo_ms(scenario: &Scenario, pod: &PodSpec, seed: u64) -> Option<f64> {
+    let load = Load::new(pod.load.clone(), None, seed);
+    if !load.is_service() || pod.slo_ms.is_some() {
+        return pod.slo_ms;
+    }
+    let mut alone = Alone::new(load, cores(scenario.node.capacity));
+    for slice in 0..scenario.duration_s * (1000 / SLICE_MS) {
+        alone.slice(f64::from(slice * SLICE_MS));
+    }
+    alone.latencies.quantile_ms(0.99).map(|p99_ms| p99_ms * SLO_FACTOR)
+}
+
+/// A service that has a node for itself.
+struct Alone {
+    load: Load,
+    machine: Machine,
+    latencies: Histogram,
+}
+
+impl Alone {
+    fn new(load: Load, cores: f64) -> Self {
+        Self { load, machine: Machine::new(cores, 1), latencies: Histogram::default() }
+    }
+
+    fn slice(&mut self, at_ms: f64) {
+        let mut got = [0.0];
+        self.machine.run_slice(&[self.load.want(at_ms)], &mut got);
+        let cores = self.machine.cores();
+        let ran = self.load.run(at_ms, got[0], cores, &mut self.latencies);
+        self.machine.gave_back(0, got[0] - ran);
+    }
+}
+
+struct NodeRun<'a> {
+    scenario: &'a Scenario,
+    machine: Machine,
+    pods: Vec<PodRun>,
+    rng: Rng,
+    pending: Vec<Pending>,
+    // Kept from period to period, so that a period allocates nothing.
+    wants: Vec<Want>,
+    got: Vec<f64>,
+    counters: Vec<Counters>,
+    running: Vec<bool>,
+    missed: Vec<bool>,
+    decided: Vec<(usize, Setting)>,
+    moments: Vec<PodMoment>,
+}
+
+struct PodRun {
+    load: Load,
+    tally: PodTally,
+    setting: Option<Setting>,
+    started_ms: f64,
+    used_core_ms: f64,
+}
+
+/// A setting on its way to the kernel.
+struct Pending {
+    place: usize,
+    setting: Setting,
+    due: Moment,
+}
+
+impl<'a> NodeRun<'a> {
+    fn new(scenario: &'a Scenario, number: u32) -> Self {
+        let node_cores = cores(scenario.node.capacity);
+        let pods: Vec<PodRun> = scenario
+            .pods
+            .iter()
+            .enumerate()
+            .map(|(place, pod)| {
+                let seed = pod_seed(scenario, number, place);
+                PodRun {
+                    load: Load::new(pod.load.clone(), pod.startup, seed),
+                    tally: PodTally::new(&pod.name, node_cores, slo_ms(scenario, pod, seed)),
+                    setting: None,
+                    started_ms: 0.0,
+                    used_core_ms: 0.0,
+                }
+            })
+            .collect();
+        let count = pods.len();
+        Self {
+            scenario,
+            machine: Machine::new(node_cores, count),
+            pods,
+            rng: Rng::from_seed(scenario.seed ^ u64::from(number)),
+            pending: Vec::new(),
+            wants: vec![Want::default(); count],
+            got: vec![0.0; count],
+            counters: vec![Counters::default(); count],
+            running: vec![false; count],
+            missed: vec![false; count],
+            decided: Vec::new(),
+            moments: Vec::with_capacity(count),
+        }
+    }
+
+    /// Lets one CFS period pass.
+    fn period(&mut self, period: u32, policy: &mut dyn Policy) {
+        let begins_ms = f64::from(period) * f64::from(PERIOD_MS);
+        let now = Moment::from_ms(u64::from(period) * u64::from(PERIOD_MS));
+        self.start_and_stop(begins_ms, now, policy);
+        self.carry_out(now);
+        for slice in 0..PERIOD_MS / SLICE_MS {
+            let at_ms = begins_ms + f64::from(slice * SLICE_MS);
+            for (want, pod) in self.wants.iter_mut().zip(&mut self.pods) {
+                *want = match pod.setting {
+                    Some(_) => pod.load.want(at_ms - pod.started_ms),
+                    None => Want::default(),
+                };
+            }
+            self.machine.run_slice(&self.wants, &mut self.got);
+            let cores = self.machine.cores();
+            for (place, (pod, &got)) in self.pods.iter_mut().zip(&self.got).enumerate() {
+                if pod.setting.is_some() {
+                    let at_ms = at_ms - pod.started_ms;
+                    let ran = pod.load.run(at_ms, got, cores, pod.tally.minute_mut());
+                    self.machine.gave_back(place, got - ran);
+                }
+            }
+        }
+    }
+
+    /// Counts the period, asks the policy, and tells the watcher.
+    fn account(&mut self, period: u32, policy: &mut dyn Policy, watcher: &mut dyn Watcher) {
+        let per_second = 1000 / PERIOD_MS;
+        let passed = period + 1;
+        for (place, pod) in self.pods.iter_mut().enumerate() {
+            self.counters[place] = *self.machine.group(place).counters();
+            let Some(setting) = &pod.setting else {
+                continue;
+            };
+            pod.tally.period_passed(setting);
+            if passed.is_multiple_of(per_second) {
+                pod.tally.second_passed(pod.load.offered_cores(), setting);
+            }
+            if passed.is_multiple_of(60 * per_second) {
+                pod.close_minute();
+                self.missed[place] =
+                    self.scenario.pods[place].slo_known && pod.tally.missed_last_minute();
+            }
+        }
+        let now = Moment::from_ms(u64::from(passed) * u64::from(PERIOD_MS));
+        let view =
+            View { counters: &self.counters, running: &self.running, latency_missed: &self.missed };
+        self.decided.clear();
+        policy.period_passed(now, &view, &mut self.decided);
+        self.send(policy.actuation(), now);
+        if passed.is_multiple_of(per_second) {
+            self.tell(passed / per_second, policy.price(), watcher);
+        }
+    }
+
+    fn start_and_stop(&mut self, begins_ms: f64, now: Moment, policy: &mut dyn Policy) {
+        for (place, spec) in self.scenario.pods.iter().enumerate() {
+            let pod = &mut self.pods[place];
+            let over = spec.stop_s.is_some_and(|stop_s| begins_ms >= stop_s * 1000.0);
+            if pod.setting.is_none() && !over && begins_ms >= spec.start_s * 1000.0 {
+                let setting = policy.pod_started(place, spec, now);
+                pod.setting = Some(setting);
+                pod.started_ms = begins_ms;
+                self.running[place] = true;
+                apply(&mut self.machine, place, &setting);
+            } else if pod.setting.is_some() && over {
+                pod.setting = None;
+                self.running[place] = false;
+                self.pending.retain(|pending| pending.place != place);
+                policy.pod_stopped(place, now);
+            }
+        }
+    }
+
+    /// Sends what was decided on its way.
+    fn send(&mut self, actuation: Actuation, now: Moment) {
+        for &(place, setting) in &self.decided {
+            let delay_ms = match actuation {
+                Actuation::Cgroup => 0,
+                Actuation::Api => {
+                    let (least, most) = API_DELAY_MS;
+                    least + self.rng.below(most - least)
+                }
+            };
+            // A newer decision overtakes an older one that has not arrived yet.
+            self.pending.retain(|pending| pending.place != place);
+            let due = now + Span::from_ms(delay_ms);
+            self.pending.push(Pending { place, setting, due });
+        }
+    }
+
+    fn carry_out(&mut self, now: Moment) {
+        let (machine, pods) = (&mut self.machine, &mut self.pods);
+        self.pending.retain(|pending| {
+            if pending.due > now {
+                return true;
+            }
+            let pod = &mut pods[pending.place];
+            if let Some(in_force) = &mut pod.setting {
+                let resized = in_force.limit != pending.setting.limit
+                    || in_force.request != pending.setting.request;
+                if resized {
+                    pod.tally.resized();
+                }
+                if *in_force != pending.setting {
+                    apply(machine, pending.place, &pending.setting);
+                    *in_force = pending.setting;
+                }
+            }
+            false
+        });
+    }
+
+    fn tell(&mut self, second: u32, price: Option<f64>, watcher: &mut dyn Watcher) {
+        self.moments.clear();
+        for (pod, counters) in self.pods.iter_mut().zip(&self.counters) {
+            let used_core_ms = counters.usage_core_ms - pod.used_core_ms;
+            pod.used_core_ms = counters.usage_core_ms;
+            let request = pod.setting.map_or(Millicores::ZERO, |setting| setting.request);
+            self.moments.push(PodMoment {
+                offered_cores: pod.load.offered_cores(),
+                used_cores: used_core_ms / 1000.0,
+                limit_cores: pod.setting.and_then(|setting| setting.limit).map(cores),
+                request_cores: cores(request),
+                nr_throttled: counters.nr_throttled,
+            });
+        }
+        watcher.second_passed(second, &self.moments, price);
+    }
+
+    fn end(mut self) -> Vec<PodTally> {
+        for (place, pod) in self.pods.iter_mut().enumerate() {
+            pod.tally.ended(self.machine.group(place).counters(), &pod.load);
+        }
+        self.pods.into_iter().map(|pod| pod.tally).collect()
+    }
+}
+
+impl PodRun {
+    fn close_minute(&mut self) {
+        if !self.tally.answered() && self.load.is_service() && self.load.has_work() {
+            self.tally.minute_passed_without_answer();
+        } else {
+            self.tally.minute_passed();
+        }
+    }
+}
+
+fn apply(machine: &mut Machine, place: usize, setting: &Setting) {
+    let group = machine.group_mut(place);
+    group.set_limit(setting.limit, setting.burst);
+    group.set_weight(setting.weight);
+}
+
+/// Millicores as cores.
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 millicores")]
+pub(crate) fn cores(amount: Millicores) -> f64 {
+    amount.get() as f64 / 1000.0
+}

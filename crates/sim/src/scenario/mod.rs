@@ -1,0 +1,93 @@
+//! A scenario: a node, its pods, and what they are going to want. Plain data.
+//!
+//! It comes from a TOML file ([`read`], [`parse`]), from one of those that are built in
+//! ([`builtin`]), or from nothing but traces ([`from_traces`]).
+
+mod builtin;
+#[cfg(test)]
+mod cases;
+mod disk;
+mod field;
+mod file;
+mod kind;
+mod load;
+mod problem;
+mod recorded;
+pub mod trace;
+
+use walras_core::units::{Millicores, Weight};
+
+pub use builtin::{Builtin, builtin};
+pub use disk::{from_traces, read};
+pub use file::parse;
+pub use load::Reader;
+pub use problem::{Problem, Problems, ScenarioError};
+pub use recorded::recorded;
+
+use crate::load::{LoadSpec, Startup};
+
+/// What is simulated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// What it shows, in a sentence.
+    pub about: String,
+    /// What it is for.
+    pub suite: Suite,
+    /// Where its random numbers start.
+    pub seed: u64,
+    /// How long it goes on.
+    pub duration_s: u32,
+    /// The node.
+    pub node: NodeSpec,
+    /// How many nodes like it, each with other random numbers.
+    pub nodes: u32,
+    /// The pods of each node.
+    pub pods: Vec<PodSpec>,
+}
+
+/// What a scenario is for. Constants are tuned on some scenarios and judged by others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Suite {
+    /// For tuning.
+    Train,
+    /// For judging, and therefore never for tuning.
+    Test,
+    /// For neither.
+    #[default]
+    Other,
+}
+
+/// A node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its CPU.
+    pub capacity: Millicores,
+}
+
+/// A pod as its owner declared it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSpec {
+    /// What it is called.
+    pub name: String,
+    /// What it is going to want.
+    pub load: LoadSpec,
+    /// Work to do before it is ready.
+    pub startup: Option<Startup>,
+    /// The declared request.
+    pub request: Millicores,
+    /// The declared limit; none where there is none.
+    pub limit: Option<Millicores>,
+    /// What its claim counts for: its priority.
+    pub weight: Weight,
+    /// When it starts.
+    pub start_s: f64,
+    /// When it stops, if it does.
+    pub stop_s: Option<f64>,
+    /// Its latency target for the 99th percentile of a minute; by default twice what it would have
+    /// alone on the node without limits.
+    pub slo_ms: Option<f64>,
+    /// Whether the pod's owner told the policy of the latency target.
+    pub slo_known: bool,
+}
