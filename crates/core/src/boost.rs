@@ -16,6 +16,8 @@ pub struct FastFacts {
     pub limit: Millicores,
     /// The pod's ceiling.
     pub max: Millicores,
+    /// The most it used lately; bursts tend to be as large as the last ones.
+    pub peak: Millicores,
     /// What the pod did since the last fast look.
     pub signal: Signal,
     /// Whether the pod misses its latency target.
@@ -49,7 +51,8 @@ pub fn step(profile: &Profile, facts: &FastFacts) -> Step {
     };
     // A tiny limit times a factor may still round to itself.
     let least = facts.limit + profile.rounding_milli;
-    let wanted = facts.limit.scale_floor(factor).max(least).min(facts.max);
+    let wanted = facts.limit.scale_floor(factor).max(least).max(remembered(profile, facts));
+    let wanted = wanted.min(facts.max);
     if wanted > facts.limit { Step::Raise(wanted) } else { Step::AtMax }
 }
 
@@ -78,6 +81,14 @@ pub struct BurstRoom {
     pub limits: Millicores,
     /// What the over-commit leaves beside them.
     pub spare: Millicores,
+}
+
+/// What the last bursts took, with some headroom. The documented step knows no memory.
+fn remembered(profile: &Profile, facts: &FastFacts) -> Millicores {
+    match profile.boost_rule {
+        BoostRule::Step => Millicores::ZERO,
+        BoostRule::Double => facts.peak.scale_floor(profile.peak_factor),
+    }
 }
 
 fn raise_factor(profile: &Profile, facts: &FastFacts) -> Option<Ratio> {

@@ -148,6 +148,7 @@ fn show_step(case: &Case) -> String {
         let facts = FastFacts {
             limit: words.milli("limit").expect("a limit"),
             max: words.milli("max").expect("a max"),
+            peak: words.milli("peak").unwrap_or_default(),
             signal: Signal {
                 throttle_ratio: words.ratio("throttle").unwrap_or_default(),
                 periods: u64::from(periods),

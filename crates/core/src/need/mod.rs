@@ -6,11 +6,13 @@
 //!
 //! Always: an estimate lies within the pod's bounds, and memory per pod is constant.
 
+mod peak;
 mod spec;
 mod window;
 
 use crate::units::Millicores;
 
+pub use peak::Peak;
 pub use spec::{SpecFacts, headroom, spec};
 pub use window::{Window, WindowRule};
 

@@ -131,8 +131,13 @@ impl Pod {
 
 fn wish(profile: &Profile, pod: &Pod, signal: Signal) -> Step {
     let limit = pod.in_force.limit;
-    let facts =
-        FastFacts { limit, max: pod.bounds.max(), signal, latency_missed: pod.latency_missed };
+    let facts = FastFacts {
+        limit,
+        max: pod.bounds.max(),
+        peak: pod.peak.value(),
+        signal,
+        latency_missed: pod.latency_missed,
+    };
     match boost::step(profile, &facts) {
         Step::Raise(target) => Step::Raise(smooth::limit_step(profile, limit, target)),
         calm @ (Step::Calm | Step::AtMax) => calm,

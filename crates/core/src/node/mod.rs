@@ -177,10 +177,7 @@ impl Node {
     /// A pod's counters were read.
     pub fn sampled(&mut self, uid: &PodUid, sample: Sample) {
         let noted = match self.find(uid) {
-            Ok(place) => {
-                let rule = self.profile.window_rule();
-                self.pods[place].sampled(sample, &rule)
-            }
+            Ok(place) => self.pods[place].sampled(sample, &self.profile),
             Err(_) => Some(Note::UnknownPod { uid: uid.clone() }),
         };
         if let Some(note) = noted {

@@ -8,7 +8,7 @@ use crate::boost::Boost;
 use crate::demand::{self, Reading, Sample, Signal};
 use crate::learn;
 use crate::market::Grant;
-use crate::need::{Bounds, Window, WindowRule};
+use crate::need::{Bounds, Peak, Window, WindowRule};
 use crate::profile::Profile;
 use crate::smooth::Track;
 use crate::smooth::weight::KernelWeight;
@@ -65,6 +65,7 @@ pub(super) struct Pod {
     pub(super) slow_from: Option<Sample>,
     second_from: Option<Sample>,
     pub(super) window: Window,
+    pub(super) peak: Peak,
     /// Scales the throttle target of the window estimator: what a learned action sets.
     pub(super) target_factor: Ratio,
     pub(super) signal: Option<Signal>,
@@ -104,6 +105,7 @@ impl Pod {
             slow_from: None,
             second_from: None,
             window: Window::new(slots, &profile.window_rule()),
+            peak: Peak::default(),
             target_factor: Ratio::ONE,
             signal: None,
             need: None,
@@ -144,7 +146,7 @@ impl Pod {
     }
 
     /// Takes in a sample. What is old is refused; what went backwards starts everything afresh.
-    pub(super) fn sampled(&mut self, sample: Sample, rule: &WindowRule) -> Option<Note> {
+    pub(super) fn sampled(&mut self, sample: Sample, profile: &Profile) -> Option<Note> {
         let Some(latest) = self.latest else {
             self.start_from(sample);
             return None;
@@ -157,7 +159,7 @@ impl Pod {
             }
             Reading::Window(_) | Reading::TooShort => self.latest = Some(sample),
         }
-        self.count_seconds(&sample, rule);
+        self.count_seconds(&sample, profile);
         None
     }
 
@@ -182,7 +184,7 @@ impl Pod {
         self.second_from = Some(sample);
     }
 
-    fn count_seconds(&mut self, sample: &Sample, rule: &WindowRule) {
+    fn count_seconds(&mut self, sample: &Sample, profile: &Profile) {
         let Some(from) = self.second_from else {
             return;
         };
@@ -200,8 +202,10 @@ impl Pod {
         self.second_from = Some(*sample);
         // What a pod would have used had nobody stood in its way, as far as waiting tells.
         let felt = signal.usage.scale_floor(Ratio::ONE + signal.stall_ratio);
-        let target = rule.throttle_target.times_floor(self.target_factor);
-        let rule = WindowRule { throttle_target: target, ..*rule };
+        self.peak.used(felt, sample.at, Span::from_s(u64::from(profile.peak_memory_s)));
+        let rule = profile.window_rule();
+        let throttle_target = rule.throttle_target.times_floor(self.target_factor);
+        let rule = WindowRule { throttle_target, ..rule };
         let seconds = (signal.window.as_us() + 500_000) / 1_000_000;
         for _ in 0..seconds.min(self.window.slots()) {
             self.window.second_passed(felt, signal.period_ratio, &rule);

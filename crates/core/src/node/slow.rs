@@ -232,12 +232,13 @@ impl Pod {
             grace_until: self.added_at + profile.startup_grace_ms,
             cooldown_until: self.last_change.map_or(now, |at| at + profile.cooldown_ms),
         };
-        let base = match profile.request_rule {
-            // A pod that cannot run cannot show that it wants to.
-            RequestRule::FromLimit => grant.amount.max(SURVIVAL_FLOOR.min(self.bounds.max())),
-            RequestRule::FromGrant => grant.amount.max(grant.need).max(SURVIVAL_FLOOR),
-        };
         let most = self.bounds.max();
+        // A pod that cannot run cannot show that it wants to.
+        let floor = profile.limit_floor_milli.min(most);
+        let base = match profile.request_rule {
+            RequestRule::FromLimit => grant.amount.max(floor),
+            RequestRule::FromGrant => grant.amount.max(grant.need).max(floor),
+        };
         let limit_wish =
             Wish::Limit { amount: self.boost.limit(base, profile, now).min(most.max(base)), most };
         let limit_now = self.in_force.limit;

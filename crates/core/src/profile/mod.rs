@@ -133,8 +133,9 @@ profile! {
         "Which quantile of the recent seconds is the base of need; higher where changes are \
          counted.";
     throttle_target: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.05), ratio(0.05)],
-        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %.";
+        [ratio(0.05), ratio(0.02), ratio(0.02)],
+        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; small pods \
+         miss their latency above 2 %.";
     headroom_gain: Ratio, "ratio", 0.0 to 100.0,
         [ratio(1.0), ratio(1.0), ratio(1.0)],
         "How fast headroom follows the gap to the throttle target, per second.";
@@ -168,6 +169,13 @@ profile! {
     boost_factor: Ratio, "factor", 1.0 to 10.0,
         [ratio(2.0), ratio(2.0), ratio(2.0)],
         "What the double rule multiplies the limit by.";
+    peak_memory_s: u32, "s", 1.0 to 86_400.0,
+        [600, 600, 600],
+        "How long the double rule remembers the most a pod used: a raise jumps there at once, \
+         since bursts tend to be as large as the last ones.";
+    peak_factor: Ratio, "factor", 0.0 to 10.0,
+        [ratio(0.0), ratio(1.1), ratio(1.1)],
+        "What that peak is multiplied by; 0 forgets it.";
     effect_wait_ms: Span, "ms", 0.0 to 600_000.0,
         [ms(2000), ms(100), ms(2000)],
         "How long a raise takes to take effect: one must not raise again before that.";
@@ -202,6 +210,10 @@ profile! {
     rounding_milli: Millicores, "millicores", 1.0 to 1000.0,
         [Millicores::new(1), Millicores::new(10), Millicores::new(10)],
         "Limits are multiples of this: what the kernel and systemd can hold.";
+    limit_floor_milli: Millicores, "millicores", 10.0 to 1_000_000.0,
+        [Millicores::new(10), Millicores::new(500), Millicores::new(500)],
+        "No cap is tighter than this. A tighter one saves next to nothing, and every request \
+         that takes longer than its quota would wait for the next period.";
     request_rule: RequestRule, "limit or grant", 0.0 to 0.0,
         [RequestRule::FromLimit, RequestRule::FromGrant, RequestRule::FromGrant],
         "What a grant becomes: the limit, with the request a part of it; or the request, with \
