@@ -276,7 +276,7 @@ impl Watch {
     ) -> Result<(), Broken> {
         let base = match self.profile.request_rule {
             RequestRule::FromLimit => grant,
-            RequestRule::FromGrant => wanted.max(SURVIVAL_FLOOR),
+            RequestRule::FromGrant => wanted,
         };
         promise!(
             action.limit >= before.limit || base < before.limit,

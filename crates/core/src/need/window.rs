@@ -20,8 +20,11 @@ pub struct WindowRule {
     pub quantile: Ratio,
     /// The share of throttled periods that is fine.
     pub throttle_target: Ratio,
-    /// How fast the headroom follows the gap to the target.
+    /// How fast the headroom grows with the gap above the target, per second.
     pub gain: Ratio,
+    /// How fast the headroom fades while nothing at all is throttled, per second; slower the closer
+    /// to the target.
+    pub fade: Ratio,
     /// The headroom of a new pod, in spreads.
     pub headroom_start: Ratio,
     /// The most headroom a pod can collect, in spreads.
@@ -112,9 +115,10 @@ impl Window {
     }
 
     fn integrate(&mut self, period_ratio: Ratio, rule: &WindowRule) {
-        let above = period_ratio.saturating_sub(rule.throttle_target).times_floor(rule.gain);
-        let below = rule.throttle_target.saturating_sub(period_ratio).times_floor(rule.gain);
-        self.headroom = (self.headroom + above).saturating_sub(below).min(rule.headroom_max);
+        let target = rule.throttle_target;
+        let grows = period_ratio.saturating_sub(target).times_floor(rule.gain);
+        let fades = rule.fade.times_floor(target.saturating_sub(period_ratio).over(target));
+        self.headroom = (self.headroom + grows).saturating_sub(fades).min(rule.headroom_max);
     }
 
     /// Replaces `evicted`, or takes a free slot, keeping the order.

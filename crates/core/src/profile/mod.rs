@@ -138,7 +138,11 @@ profile! {
          miss their latency above 2 %.";
     headroom_gain: Ratio, "ratio", 0.0 to 100.0,
         [ratio(1.0), ratio(1.0), ratio(1.0)],
-        "How fast headroom follows the gap to the throttle target, per second.";
+        "How fast headroom grows with the gap above the throttle target, per second.";
+    headroom_fade: Ratio, "spreads", 0.0 to 100.0,
+        [ratio(0.05), ratio(0.05), ratio(0.05)],
+        "How fast headroom fades while nothing is throttled, per second, so that a pod under \
+         constant load settles within five slow ticks.";
     headroom_start: Ratio, "spreads", 0.0 to 100.0,
         [ratio(1.0), ratio(1.0), ratio(2.0)],
         "Headroom of a new pod, in standard deviations of its usage.";
@@ -277,6 +281,7 @@ impl Profile {
             quantile: self.window_quantile,
             throttle_target: self.throttle_target,
             gain: self.headroom_gain,
+            fade: self.headroom_fade,
             headroom_start: self.headroom_start,
             headroom_max: self.headroom_max,
             spread_floor: self.spread_floor,
