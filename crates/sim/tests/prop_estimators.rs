@@ -52,7 +52,7 @@ mod tests {
             let (one, other) = (second.period_ratio, rule.throttle_target);
             // Only one of the two is more than zero.
             headroom = (headroom + one.saturating_sub(other).times_floor(rule.gain))
-                .saturating_sub(other.saturating_sub(one).times_floor(rule.gain))
+                .saturating_sub(rule.fade.times_floor(other.saturating_sub(one).over(other)))
                 .min(rule.headroom_max);
             ensure!(window.headroom() == headroom, "headroom {:?}", window.headroom());
             let from = (place + 1).saturating_sub(slots);
@@ -103,6 +103,7 @@ mod tests {
             quantile: Ratio::from_percent(percents),
             throttle_target: ratio(rng, 200_000),
             gain: ratio(rng, 3_000_000),
+            fade: ratio(rng, 300_000),
             headroom_start: ratio(rng, 2_000_000),
             headroom_max: ratio(rng, 10_000_000),
             spread_floor: ratio(rng, 200_000),
