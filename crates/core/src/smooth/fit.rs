@@ -59,12 +59,35 @@ pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bo
         pull: u128::from(pod.weight.thousandths()),
     });
     let shares: Vec<u64> = fill(room, claims).shares;
-    for (pod, share) in pods.iter_mut().zip(shares) {
+    let mut cut: Vec<(usize, Millicores)> = Vec::new();
+    for (place, (pod, share)) in pods.iter_mut().zip(shares).enumerate() {
         let limit = pod.floor + Millicores::new(share);
         if limit < pod.limit {
+            cut.push((place, pod.limit));
             // Rounded down, unlike a limit that has room: the sum must hold.
             pod.limit = round_down_keeping(limit, pod.floor, profile);
         }
     }
+    give_back_rounding(profile.rounding_milli, budget, pods, &cut);
     true
+}
+
+/// Hands out what rounding left of the budget, a step each, to those that were cut. Room that nobody
+/// has would only tempt the fast loop to give it to whoever comes first.
+fn give_back_rounding(
+    step: Millicores,
+    budget: Millicores,
+    pods: &mut [Cap],
+    cut: &[(usize, Millicores)],
+) {
+    let total: Millicores = pods.iter().map(|pod| pod.limit).sum();
+    let mut left = budget.saturating_sub(total);
+    for &(place, wanted) in cut {
+        let limit = &mut pods[place].limit;
+        let more = (*limit + step).round_down_to(step).min(wanted).saturating_sub(*limit);
+        if more <= left {
+            *limit += more;
+            left = left.saturating_sub(more);
+        }
+    }
 }
