@@ -29,11 +29,18 @@ pub struct FastFacts {
 pub enum Step {
     /// Nothing: the pod is not held back.
     Calm,
-    /// A larger limit.
-    Raise(Millicores),
+    /// A larger limit, because the pod is throttled.
+    Throttled(Millicores),
+    /// A larger limit, because the pod misses its latency target and CPU may be what it lacks.
+    Late(Millicores),
     /// It is held back, but already has all it may have.
     AtMax,
+    /// It misses its latency target, but uses too little of its limit for CPU to be the cause.
+    LateElsewhere,
 }
+
+/// A pod that uses less than this of its limit, and is not throttled, does not lack CPU.
+const BUSY: Ratio = Ratio::from_percent(50);
 
 /// A raise that has not been taken back yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,14 +53,26 @@ pub struct Boost {
 /// The limit the fast loop would set, before anyone asks whether there is room.
 #[must_use]
 pub fn step(profile: &Profile, facts: &FastFacts) -> Step {
-    let Some(factor) = raise_factor(profile, facts) else {
+    let throttled = is_throttled(profile, &facts.signal);
+    let busy =
+        facts.signal.throttled_periods > 0 || facts.signal.usage >= facts.limit.scale_floor(BUSY);
+    if !throttled && !facts.latency_missed {
         return Step::Calm;
-    };
+    }
+    if !throttled && !busy {
+        return Step::LateElsewhere;
+    }
     // A tiny limit times a factor may still round to itself.
     let least = facts.limit + profile.rounding_milli;
-    let wanted = facts.limit.scale_floor(factor).max(least).max(remembered(profile, facts));
-    let wanted = wanted.min(facts.max);
-    if wanted > facts.limit { Step::Raise(wanted) } else { Step::AtMax }
+    let wanted = facts.limit.scale_floor(raise_factor(profile, &facts.signal));
+    let wanted = wanted.max(least).max(remembered(profile, facts)).min(facts.max);
+    if wanted <= facts.limit {
+        Step::AtMax
+    } else if throttled {
+        Step::Throttled(wanted)
+    } else {
+        Step::Late(wanted)
+    }
 }
 
 /// The burst buffer of one quota. Before congestion it is as large as the quota; in a congested
@@ -91,21 +110,24 @@ fn remembered(profile: &Profile, facts: &FastFacts) -> Millicores {
     }
 }
 
-fn raise_factor(profile: &Profile, facts: &FastFacts) -> Option<Ratio> {
-    let signal = &facts.signal;
+fn is_throttled(profile: &Profile, signal: &Signal) -> bool {
+    match profile.boost_rule {
+        BoostRule::Step => signal.throttle_ratio > profile.throttling_threshold,
+        BoostRule::Double => {
+            signal.throttled_periods >= u64::from(profile.boost_periods)
+                && signal.period_ratio >= profile.boost_period_ratio
+        }
+    }
+}
+
+fn raise_factor(profile: &Profile, signal: &Signal) -> Ratio {
     match profile.boost_rule {
         BoostRule::Step => {
-            let fires = signal.throttle_ratio > profile.throttling_threshold;
             let span = profile.fast_step_max.saturating_sub(profile.fast_step_min);
             let urgency = signal.throttle_ratio.at_most_one();
-            (fires || facts.latency_missed)
-                .then(|| Ratio::ONE + profile.fast_step_min + span.times_floor(urgency))
+            Ratio::ONE + profile.fast_step_min + span.times_floor(urgency)
         }
-        BoostRule::Double => {
-            let fires = signal.throttled_periods >= u64::from(profile.boost_periods)
-                && signal.period_ratio >= profile.boost_period_ratio;
-            (fires || facts.latency_missed).then_some(profile.boost_factor)
-        }
+        BoostRule::Double => profile.boost_factor,
     }
 }
 

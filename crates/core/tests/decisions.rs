@@ -150,6 +150,7 @@ fn show_step(case: &Case) -> String {
             max: words.milli("max").expect("a max"),
             peak: words.milli("peak").unwrap_or_default(),
             signal: Signal {
+                usage: words.milli("usage").unwrap_or_default(),
                 throttle_ratio: words.ratio("throttle").unwrap_or_default(),
                 periods: u64::from(periods),
                 throttled_periods: u64::from(throttled),
@@ -161,7 +162,9 @@ fn show_step(case: &Case) -> String {
         match boost::step(&words.profile(), &facts) {
             Step::Calm => "calm".to_owned(),
             Step::AtMax => "at max".to_owned(),
-            Step::Raise(limit) => format!("raise to {limit}"),
+            Step::LateElsewhere => "CPU is not what it lacks".to_owned(),
+            Step::Throttled(limit) => format!("raise to {limit}"),
+            Step::Late(limit) => format!("late: raise to {limit}"),
         }
     })
 }
@@ -247,6 +250,7 @@ fn show_limits(case: &Case) -> String {
         .map(Words::of)
         .map(|pod| Cap {
             floor: pod.milli("floor").expect("a floor"),
+            request: pod.milli("floor").expect("a floor"),
             limit: pod.milli("limit").expect("a limit"),
             weight: pod.weight(),
         })

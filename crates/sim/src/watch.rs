@@ -33,6 +33,10 @@ pub struct Watch {
     clear_wanted: bool,
     /// How far all limits together may exceed the budget until the next slow tick.
     brought: Millicores,
+    /// Whether what was in force before the current tick added up.
+    fitted: bool,
+    /// Whether the last slow tick lowered a limit by as much as the controller accepts at once.
+    stepped: bool,
 }
 
 /// What is known of one pod from outside.
@@ -73,6 +77,8 @@ impl Watch {
             last_slow: Moment::ORIGIN,
             clear_wanted: false,
             brought: Millicores::ZERO,
+            fitted: true,
+            stepped: false,
         }
     }
 
@@ -140,6 +146,8 @@ impl Watch {
             outcome.actions.windows(2).all(|two| two[0].uid < two[1].uid),
             "actions are not in uid order"
         );
+        self.fitted = self.total(|in_force| in_force.limit) <= self.budget()
+            && self.total(|in_force| in_force.request) <= self.capacity;
         for action in &outcome.actions {
             let Some(pod) = self.pods.get(&action.uid) else {
                 return Err(Broken(format!("an action for a pod that is gone: {action:?}")));
@@ -150,13 +158,15 @@ impl Watch {
             }
             .map_err(|Broken(words)| Broken(format!("{words}: {action:?}, from {pod:?}")))?;
         }
+        self.stepped = outcome.actions.iter().any(|action| self.is_full_step(action));
         self.take_over(outcome);
         match outcome.tick {
             Loop::Fast => self.last_fast = self.now,
             Loop::Slow => {
                 self.last_slow = self.now;
-                self.clear_wanted = false;
-                self.brought = Millicores::ZERO;
+                self.clear_wanted = self.stepped;
+                let limits = self.total(|in_force| in_force.limit);
+                self.brought = limits.saturating_sub(self.budget());
                 self.sums_fit(node)?;
                 self.needs_are_right(node)?;
             }
@@ -171,7 +181,11 @@ impl Watch {
         for action in &outcome.actions {
             if let Some(pod) = self.pods.get_mut(&action.uid) {
                 if action.limit != pod.in_force.limit {
-                    (pod.last_change, pod.limit_set_at) = (Some(now), now);
+                    pod.limit_set_at = now;
+                    // The cooldown is between two changes by the slow loop.
+                    if outcome.tick == Loop::Slow {
+                        pod.last_change = Some(now);
+                    }
                 }
                 if action.request != pod.in_force.request {
                     (pod.last_change, pod.request_set_at) = (Some(now), now);
@@ -184,6 +198,13 @@ impl Watch {
                 };
             }
         }
+    }
+
+    fn is_full_step(&self, action: &Action) -> bool {
+        self.pods.get(&action.uid).is_some_and(|pod| {
+            let step = pod.in_force.limit.saturating_sub(action.limit);
+            step > Millicores::ZERO && step == self.profile.max_step_milli
+        })
     }
 
     fn budget(&self) -> Millicores {
@@ -240,6 +261,24 @@ impl Watch {
                     matches!(note, Note::RequestsForced { .. } | Note::LimitsForced { .. })
                 };
                 promise!(outcome.notes.iter().any(forced), "forced without a note of it");
+                promise!(
+                    action.limit < before.limit || action.request < before.request,
+                    "a raise was called a cut"
+                );
+                // Making room for somebody who needs it moves the others a little.
+                let follows_request = action.limit == action.request;
+                let made_room = outcome.actions.iter().any(|other| {
+                    let before = self.pods.get(&other.uid).map(|pod| pod.in_force.limit);
+                    before.is_some_and(|before| other.limit > before)
+                });
+                promise!(
+                    !self.fitted
+                        || !limit_moved
+                        || follows_request
+                        || made_room
+                        || self.is_outside_band(before.limit, action.limit),
+                    "a limit was forced to move inside its band, though everything fitted"
+                );
             }
             Why::Market { need, grant, .. } => {
                 promise!(limit_moved || request_moved, "nothing moved by the market");
@@ -301,7 +340,7 @@ impl Watch {
         let (before, profile) = (&pod.in_force, &self.profile);
         let limit_moved = action.limit != before.limit;
         let request_moved = action.request != before.request;
-        let follows_request = action.limit == action.request;
+        let follows_request = action.limit == action.request || before.limit < action.request;
         if limit_moved && !follows_request {
             promise!(
                 self.is_outside_band(before.limit, action.limit),
@@ -394,7 +433,11 @@ impl Watch {
         let requests = self.total(|in_force| in_force.request);
         promise!(requests <= capacity, "requests of {requests} exceed a capacity of {capacity}");
         let limits = self.total(|in_force| in_force.limit);
-        promise!(limits <= budget, "limits of {limits} exceed a budget of {budget}");
+        // A step larger than the controller accepts takes several ticks.
+        promise!(
+            limits <= budget || self.stepped,
+            "limits of {limits} exceed a budget of {budget}"
+        );
         let granted = node.pods().filter_map(|pod| pod.grant.map(|grant| grant.amount)).sum();
         promise!(capacity >= granted, "grants of {granted} exceed a capacity of {capacity}");
         promise!(node.pods().all(|pod| pod.grant.is_some()), "a pod was not granted anything");

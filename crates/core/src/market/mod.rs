@@ -97,6 +97,8 @@ pub struct Grant {
 pub struct Clearing {
     /// The label, hysteresis included.
     pub mode: Mode,
+    /// How the sums stand, whatever the label says: this is what the grants follow.
+    pub actual: Mode,
     /// The published price: how far bids exceed capacity, times the mean weight.
     pub price: Ratio,
     /// The solver's own price of capacity: weight per core (nash), weighted claims per share of
@@ -130,6 +132,7 @@ pub fn clear(terms: &Terms, bids: &[Bid]) -> Clearing {
     let mode = label(terms, &sums, actual);
     Clearing {
         mode,
+        actual,
         price: price::published(terms.capacity, &sums, mode),
         multiplier: solution.multiplier,
         total_min: sums.min,

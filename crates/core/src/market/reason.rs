@@ -64,7 +64,8 @@ impl Reason {
         match self {
             Self::NeedMet => format!("needs {need}, and there is room for it"),
             Self::AtMin => format!("needs no more than its guaranteed min of {min}"),
-            Self::AtMax => format!("needs all it may have: its max of {}", bid.max()),
+            Self::AtMax if bid.need() < need => format!("gets all it may have: its max of {need}"),
+            Self::AtMax => format!("needs all it may have: its max of {need}"),
             Self::Filled => match fairness {
                 Fairness::Proportional => {
                     format!("needs {need}, which its weight of {} secures in full", bid.weight())
@@ -78,7 +79,9 @@ impl Reason {
             }
             Self::MinScaled => format!("the mins do not fit: {amount} of its min of {min}"),
             Self::SurvivalFloor => format!("the mins do not fit: held at the floor of {amount}"),
-            Self::EqualSplit => format!("far too many pods: everyone gets about {amount}"),
+            Self::EqualSplit => {
+                format!("there is not even 10m for each pod: an equal split, {amount}")
+            }
         }
     }
 }

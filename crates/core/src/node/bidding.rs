@@ -3,6 +3,7 @@
 //!
 //! Where it is off, a bid is the need and the pod's own weight, and the market is cleared once.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::pod::{Lesson, Pod};
@@ -22,7 +23,7 @@ impl Node {
             previous_mode: self.cleared.then_some(self.mode),
         };
         if !self.profile.learning {
-            let bids: Vec<Bid> = self.pods.iter().map(plain_bid).collect();
+            let bids: Vec<Bid> = self.pods.iter().map(|pod| plain_bid(pod)).collect();
             return market::clear(&terms, &bids);
         }
         self.learn_from_last_clearing();
@@ -55,10 +56,10 @@ impl Node {
     /// Rewards what was done at the last clearing, now that its outcome is known.
     fn learn_from_last_clearing(&mut self) {
         let config = self.learn_config();
+        self.forget_unused_tables();
         for place in 0..self.pods.len() {
             let workload = self.pods[place].workload.clone();
             if !self.tables.contains_key(&workload) {
-                self.make_room_for_table();
                 let table = QTable::new(self.table_seed(&workload), &config);
                 self.tables.insert(workload.clone(), table);
             }
@@ -89,16 +90,13 @@ impl Node {
         self.tables.get(&pod.workload).expect("every pod was given a table")
     }
 
-    /// Forgets the table of a workload without a pod, if there are too many.
-    fn make_room_for_table(&mut self) {
-        if self.tables.len() < TABLES_MAX {
+    /// Forgets the tables of workloads without a pod, if there are too many.
+    fn forget_unused_tables(&mut self) {
+        if self.tables.len() <= TABLES_MAX {
             return;
         }
-        let unused =
-            |key: &WorkloadKey| self.pods.iter().all(|pod| pod.workload.as_str() != key.as_str());
-        if let Some(key) = self.tables.keys().find(|key| unused(key)).cloned() {
-            self.tables.remove(&key);
-        }
+        let used: BTreeSet<&WorkloadKey> = self.pods.iter().map(|pod| &pod.workload).collect();
+        self.tables.retain(|workload, _| used.contains(workload));
     }
 
     pub(super) fn learn_config(&self) -> LearnConfig {

@@ -41,7 +41,15 @@ impl Node {
                     let (uid, max) = (pod.uid().clone(), pod.bounds.max());
                     self.note(Note::AtMax { uid, max });
                 }
-                Step::Raise(target) => wants.push(Want { place, target, why: why(&signal) }),
+                Step::LateElsewhere => {
+                    let pod = &self.pods[place];
+                    let (uid, limit) = (pod.uid().clone(), pod.in_force.limit);
+                    self.note(Note::LateElsewhere { uid, usage: signal.usage, limit });
+                }
+                Step::Throttled(target) => {
+                    wants.push(Want { place, target, why: Why::throttled(&signal) });
+                }
+                Step::Late(target) => wants.push(Want { place, target, why: Why::LatencyMissed }),
             }
         }
         let actions = if wants.is_empty() { Vec::new() } else { self.raise(&wants, now) };
@@ -74,9 +82,11 @@ impl Node {
             let pod = &mut self.pods[want.place];
             // The wish is remembered even where there was no room: the market will see it.
             pod.boost.raised(want.target, profile, now);
-            if limit > pod.in_force.limit {
+            // What little room there was may not be worth a change.
+            let worth_it = limit == want.target
+                || smooth::exceeds(limit, pod.in_force.limit, profile.raise_band);
+            if limit > pod.in_force.limit && worth_it {
                 actions.push(pod.raise_limit(limit, profile, mode, want.why));
-                pod.last_change = Some(now);
             }
         }
         actions
@@ -139,18 +149,8 @@ fn wish(profile: &Profile, pod: &Pod, signal: Signal) -> Step {
         latency_missed: pod.latency_missed,
     };
     match boost::step(profile, &facts) {
-        Step::Raise(target) => Step::Raise(smooth::limit_step(profile, limit, target)),
-        calm @ (Step::Calm | Step::AtMax) => calm,
-    }
-}
-
-fn why(signal: &Signal) -> Why {
-    if signal.throttled_periods == 0 {
-        return Why::LatencyMissed;
-    }
-    Why::Throttled {
-        throttled_periods: signal.throttled_periods,
-        periods: signal.periods,
-        throttle_ratio: signal.throttle_ratio,
+        Step::Throttled(target) => Step::Throttled(smooth::limit_step(profile, limit, target)),
+        Step::Late(target) => Step::Late(smooth::limit_step(profile, limit, target)),
+        none @ (Step::Calm | Step::AtMax | Step::LateElsewhere) => none,
     }
 }

@@ -6,9 +6,10 @@
 //! back; the slow tick clears the market and moves requests, weights and limits.
 //!
 //! After every slow tick: requests add up to at most capacity, and limits to at most capacity
-//! times the over-commit. A pod that arrives with more is brought back by the next slow tick. A
-//! fast tick only raises, and only within the room the limits leave. There is never an action for
-//! a pod that is gone, and there is always a wake-up time.
+//! times the over-commit. A pod that arrives with more is brought back by the next slow tick, or,
+//! if that takes a larger step than the controller accepts, by as many as it takes. A fast tick
+//! only raises, and only within the room the limits leave. There is never an action for a pod that
+//! is gone, and there is always a wake-up time.
 
 mod bidding;
 mod fast;
@@ -17,6 +18,7 @@ mod pod;
 mod slow;
 mod why;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -35,7 +37,8 @@ pub use why::Why;
 
 /// More notes than this between two ticks are counted, not kept.
 const NOTES_MAX: usize = 1024;
-/// More learned tables than this are not kept; those of workloads without a pod go first.
+/// With more learned tables than this, those of workloads without a pod are forgotten, and no more
+/// are restored.
 const TABLES_MAX: usize = 4096;
 
 /// One node's market.
@@ -43,8 +46,10 @@ const TABLES_MAX: usize = 4096;
 pub struct Node {
     profile: Profile,
     capacity: Millicores,
-    /// In uid order, which is the order the market wants its bids in.
-    pods: Vec<Pod>,
+    /// In uid order, which is the order the market wants its bids in. Boxed, since pods come in any
+    /// order and what is large is slow to make room for.
+    #[expect(clippy::vec_box, reason = "see above")]
+    pods: Vec<Box<Pod>>,
     tables: BTreeMap<WorkloadKey, QTable>,
     mode: Mode,
     price: Ratio,
@@ -158,9 +163,11 @@ impl Node {
         match self.find(&facts.uid) {
             Ok(place) => {
                 self.note(Note::PodReplaced { uid: facts.uid.clone() });
-                self.pods[place] = Pod::new(facts, &self.profile, now);
+                *self.pods[place] = Pod::new(facts, &self.profile, now);
             }
-            Err(place) => self.pods.insert(place, Pod::new(facts, &self.profile, now)),
+            Err(place) => {
+                self.pods.insert(place, Box::new(Pod::new(facts, &self.profile, now)));
+            }
         }
     }
 
@@ -203,6 +210,10 @@ impl Node {
 
     /// A learned table was brought back from where it was saved.
     pub fn table_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&workload) {
+            self.note(Note::TooManyTables { workload });
+            return;
+        }
         let seed = self.table_seed(&workload);
         let (table, refused) = QTable::load(saved, seed, &self.learn_config());
         if let Some(because) = refused {
@@ -253,13 +264,14 @@ impl Node {
 
     /// What is known of every pod, in uid order.
     pub fn pods(&self) -> impl Iterator<Item = PodReport<'_>> {
-        self.pods.iter().map(Pod::report)
+        self.pods.iter().map(|pod| pod.report())
     }
 
     /// The pods to look at now: hot ones at every fast tick, quiet ones once per sampling interval.
     pub fn due_for_sample(&self, now: Moment) -> impl Iterator<Item = &PodUid> {
         let quiet_interval = self.profile.sampling_interval_ms;
-        self.pods.iter().filter(move |pod| pod.is_sample_due(quiet_interval, now)).map(Pod::uid)
+        let pods = self.pods.iter().map(Box::as_ref);
+        pods.filter(move |pod| pod.is_sample_due(quiet_interval, now)).map(Pod::uid)
     }
 
     /// The learned tables, by workload.

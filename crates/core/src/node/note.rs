@@ -56,6 +56,15 @@ pub enum Note {
         /// Its max.
         max: Millicores,
     },
+    /// A pod misses its latency target, and CPU is not what it lacks.
+    LateElsewhere {
+        /// The pod.
+        uid: PodUid,
+        /// What it uses.
+        usage: Millicores,
+        /// Its limit.
+        limit: Millicores,
+    },
     /// A raise found no room under the over-commit.
     NoRoom {
         /// The pod.
@@ -89,6 +98,11 @@ pub enum Note {
         /// What was wrong with it.
         because: TableNote,
     },
+    /// A saved table was not taken in, because there are too many already.
+    TooManyTables {
+        /// Whose table.
+        workload: WorkloadKey,
+    },
     /// There were more notes than are kept.
     NotesDropped {
         /// How many more.
@@ -114,6 +128,11 @@ impl fmt::Display for Note {
             Self::ClockWentBack { by } => write!(f, "the clock stepped back by {by}: held still"),
             Self::ModeChanged { from, to } => write!(f, "the market was {from} and is {to}"),
             Self::AtMax { uid, max } => write!(f, "{uid}: held back at its max of {max}"),
+            Self::LateElsewhere { uid, usage, limit } => write!(
+                f,
+                "{uid}: misses its latency target, but uses only {usage} of {limit}: CPU is not \
+                 what it lacks"
+            ),
             Self::NoRoom { uid, wanted, limit } => {
                 write!(f, "{uid}: no room to raise it to {wanted}, so it has {limit} for now")
             }
@@ -128,6 +147,9 @@ impl fmt::Display for Note {
             }
             Self::TableRefused { workload, because } => {
                 write!(f, "{workload}: its learned table was refused, starts afresh: {because}")
+            }
+            Self::TooManyTables { workload } => {
+                write!(f, "{workload}: its learned table was left out, there are too many already")
             }
             Self::NotesDropped { count } => write!(f, "{count} more notes were dropped"),
         }

@@ -13,7 +13,7 @@ use crate::demand::{self, Reading};
 use crate::market::{Clearing, Grant, Mode, SURVIVAL_FLOOR};
 use crate::need::{self, SpecFacts};
 use crate::profile::{Estimator, Profile, RequestRule};
-use crate::smooth::fit::{Cap, Guarantee, fit_limits, fit_requests};
+use crate::smooth::fit::{Cap, Guarantee, Move, fit_limits, fit_requests, keep_inside_bands};
 use crate::smooth::weight::kernel_weight;
 use crate::smooth::{self, Guards, Verdict, Wish};
 use crate::units::{Millicores, Moment, Ratio};
@@ -28,7 +28,19 @@ const MISSES_MAX: u32 = 8;
 struct Plan {
     limit: Millicores,
     request: Millicores,
-    forced: bool,
+    /// What damping left of the market's wish, before the sums were made to fit.
+    wished: Wished,
+    /// When a change of the limit is due that is held back.
+    limit_due: Option<Moment>,
+    /// The same for the request.
+    request_due: Option<Moment>,
+}
+
+/// A limit and a request as they were wished for.
+#[derive(Clone, Copy)]
+struct Wished {
+    limit: Millicores,
+    request: Millicores,
 }
 
 impl Node {
@@ -74,18 +86,9 @@ impl Node {
     /// What every pod is to have: damped, and adding up.
     fn plan(&mut self, grants: &[Grant], now: Moment) -> Vec<Plan> {
         let profile = &self.profile;
-        let mut held: Vec<Note> = Vec::new();
-        let mut plans: Vec<Plan> = Vec::with_capacity(grants.len());
-        for (pod, grant) in self.pods.iter_mut().zip(grants) {
-            let (plan, due) = pod.wishes(profile, grant, now);
-            if let Some(until) = due {
-                held.push(Note::ChangeHeld { uid: pod.uid().clone(), until });
-            }
-            plans.push(plan);
-        }
-        for note in held {
-            self.note(note);
-        }
+        let pods = self.pods.iter_mut().zip(grants);
+        let mut plans: Vec<Plan> =
+            pods.map(|(pod, grant)| pod.wishes(profile, grant, now)).collect();
         match self.profile.request_rule {
             RequestRule::FromGrant => {
                 self.fit_requests(grants, &mut plans);
@@ -96,31 +99,41 @@ impl Node {
                 self.fit_limits(grants, &mut plans);
                 for (plan, pod) in plans.iter_mut().zip(&self.pods) {
                     plan.request = pod.request_from_limit(plan.limit, &self.profile);
+                    plan.wished.request = plan.request;
                 }
                 self.fit_requests(grants, &mut plans);
             }
         }
+        self.tell_what_was_forced(&plans);
         plans
     }
 
     fn fit_requests(&mut self, grants: &[Grant], plans: &mut [Plan]) {
-        let mut guarantees: Vec<Guarantee> = self
-            .pods
-            .iter()
-            .zip(grants)
-            .zip(plans.iter())
+        let pods = self.pods.iter().zip(grants).zip(plans.iter());
+        let mut guarantees: Vec<Guarantee> = pods
             .map(|((pod, grant), plan)| Guarantee {
                 grant: grant.amount,
                 request: plan.request,
                 min: pod.bounds.min(),
             })
             .collect();
-        if fit_requests(&self.profile, self.capacity, &mut guarantees) {
-            self.note(Note::RequestsForced { capacity: self.capacity });
+        if !fit_requests(&self.profile, self.capacity, &mut guarantees) {
+            return;
         }
-        for (plan, guarantee) in plans.iter_mut().zip(guarantees) {
-            plan.forced |= guarantee.request != plan.request;
-            plan.request = guarantee.request;
+        let mut moves: Vec<Move> = self
+            .pods
+            .iter()
+            .zip(&guarantees)
+            .map(|(pod, guarantee)| Move {
+                in_force: pod.in_force.request,
+                planned: guarantee.request,
+                must: guarantee.min.min(guarantee.request),
+            })
+            .collect();
+        keep_inside_bands(&self.profile, self.capacity, &mut moves);
+        for (plan, one) in plans.iter_mut().zip(moves) {
+            // What is in force may be above what the limit leaves room for.
+            plan.request = one.planned.min(plan.wished.request.max(one.must));
         }
     }
 
@@ -134,15 +147,18 @@ impl Node {
             if plan.limit < in_force && !shrinks {
                 plan.limit = in_force;
             }
+            plan.wished.limit = plan.limit;
         }
     }
 
     fn fit_limits(&mut self, grants: &[Grant], plans: &mut [Plan]) {
         let budget = self.limit_budget();
+        let from_limit = self.profile.request_rule == RequestRule::FromLimit;
         let caps = |floor: &dyn Fn(&Grant, &Plan) -> Millicores| -> Vec<Cap> {
             let pods = self.pods.iter().zip(grants).zip(plans.iter());
             pods.map(|((pod, grant), plan)| Cap {
                 floor: floor(grant, plan),
+                request: if from_limit { Millicores::ZERO } else { plan.request },
                 limit: plan.limit,
                 weight: pod.weight,
             })
@@ -159,12 +175,47 @@ impl Node {
         if pods.iter().map(|pod| pod.floor).sum::<Millicores>() > budget {
             pods = caps(&|_, plan| plan.request);
         }
-        if fit_limits(&self.profile, budget, &mut pods) {
-            self.note(Note::LimitsForced { budget });
+        if !fit_limits(&self.profile, budget, &mut pods) {
+            return;
         }
-        for (plan, cap) in plans.iter_mut().zip(pods) {
-            plan.forced |= cap.limit != plan.limit;
-            plan.limit = cap.limit;
+        let mut moves: Vec<Move> = self
+            .pods
+            .iter()
+            .zip(&pods)
+            .map(|(pod, cap)| Move {
+                in_force: pod.in_force.limit,
+                planned: cap.limit,
+                must: cap.request,
+            })
+            .collect();
+        keep_inside_bands(&self.profile, budget, &mut moves);
+        for (plan, one) in plans.iter_mut().zip(moves) {
+            // The controller refuses a larger step, so the rest comes with the next clearing.
+            let lowest = one.in_force.saturating_sub(self.profile.max_step_milli);
+            self.clear_wanted |= one.planned < lowest;
+            plan.limit = one.planned.max(lowest);
+        }
+    }
+
+    /// Notes are about what became of the plans, not about what was considered on the way.
+    fn tell_what_was_forced(&mut self, plans: &[Plan]) {
+        let (mut limits, mut requests) = (false, false);
+        for (place, plan) in plans.iter().enumerate() {
+            let pod = &self.pods[place];
+            limits |= plan.limit < plan.wished.limit && plan.limit < pod.in_force.limit;
+            requests |= plan.request < plan.wished.request && plan.request < pod.in_force.request;
+            let limit_due = plan.limit_due.filter(|_| plan.limit == pod.in_force.limit);
+            let request_due = plan.request_due.filter(|_| plan.request == pod.in_force.request);
+            if let Some(until) = limit_due.into_iter().chain(request_due).min() {
+                let uid = pod.uid().clone();
+                self.note(Note::ChangeHeld { uid, until });
+            }
+        }
+        if requests {
+            self.note(Note::RequestsForced { capacity: self.capacity });
+        }
+        if limits {
+            self.note(Note::LimitsForced { budget: self.limit_budget() });
         }
     }
 
@@ -226,8 +277,8 @@ impl Pod {
         });
     }
 
-    /// What the market would like for this pod, damped; and when a change is due that is held back.
-    fn wishes(&mut self, profile: &Profile, grant: &Grant, now: Moment) -> (Plan, Option<Moment>) {
+    /// What the market would like for this pod, damped.
+    fn wishes(&mut self, profile: &Profile, grant: &Grant, now: Moment) -> Plan {
         let guards = Guards {
             grace_until: self.added_at + profile.startup_grace_ms,
             cooldown_until: self.last_change.map_or(now, |at| at + profile.cooldown_ms),
@@ -252,11 +303,9 @@ impl Pod {
             smooth::damp(profile, &mut self.request_track, request_now, request_wish, &guards, now);
         let (limit, limit_due) = limit_verdict.settle(limit_now);
         let (request, request_due) = request_verdict.settle(request_now);
-        let due = match profile.request_rule {
-            RequestRule::FromLimit => limit_due,
-            RequestRule::FromGrant => [limit_due, request_due].into_iter().flatten().min(),
-        };
-        (Plan { limit, request, forced: false }, due)
+        // A request that follows its limit is not held back on its own.
+        let request_due = request_due.filter(|_| profile.request_rule == RequestRule::FromGrant);
+        Plan { limit, request, wished: Wished { limit, request }, limit_due, request_due }
     }
 
     /// The request as a part of the limit, and below it, so that the pod's class does not change.
@@ -287,24 +336,34 @@ impl Pod {
         if moved {
             self.last_change = Some(now);
         }
-        if plan.forced {
+        if plan.limit != plan.wished.limit {
             self.limit_track.was_set(plan.limit);
+        }
+        if plan.request != plan.wished.request {
             self.request_track.was_set(plan.request);
         }
-        let grant = self.grant?;
-        let why = match (moved, plan.forced) {
-            (false, _) => Why::Trimmed,
-            (true, true) => Why::Forced { grant: grant.amount },
-            (true, false) => {
-                Why::Market { need: grant.need, grant: grant.amount, reason: grant.reason }
-            }
-        };
+        let why = self.why(plan, moved, self.grant?);
         let (limit, request) = (plan.limit, plan.request);
         self.in_force.limit = limit;
         self.in_force.request = request;
         self.in_force.weight = Some(weight);
         self.in_force.burst = burst;
         Some(Action { uid: self.uid().clone(), limit, request, weight, burst, why })
+    }
+
+    fn why(&self, plan: &Plan, moved: bool, grant: Grant) -> Why {
+        let limit_cut = plan.limit < self.in_force.limit;
+        let request_cut = plan.request < self.in_force.request;
+        let forced = (limit_cut && plan.limit < plan.wished.limit)
+            || (request_cut && plan.request < plan.wished.request);
+        if !moved {
+            Why::Trimmed
+        } else if forced {
+            Why::Forced { grant: grant.amount }
+        } else {
+            let shrinks = limit_cut || request_cut;
+            Why::Market { shrinks, need: grant.need, grant: grant.amount, reason: grant.reason }
+        }
     }
 
     /// A burst buffer alone is worth a change only if it moves by more than the bands, or must go.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::demand::Signal;
 use crate::market::Reason;
 use crate::units::{Millicores, Ratio};
 
@@ -21,6 +22,8 @@ pub enum Why {
     LatencyMissed,
     /// The market's answer moved by more than the bands.
     Market {
+        /// Whether the pod gets less than it had.
+        shrinks: bool,
         /// What the pod needs.
         need: Millicores,
         /// What it was granted.
@@ -37,6 +40,17 @@ pub enum Why {
     Trimmed,
 }
 
+impl Why {
+    /// The fast loop saw this.
+    pub(super) const fn throttled(signal: &Signal) -> Self {
+        Self::Throttled {
+            throttled_periods: signal.throttled_periods,
+            periods: signal.periods,
+            throttle_ratio: signal.throttle_ratio,
+        }
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,7 +60,12 @@ impl fmt::Display for Why {
                  {throttle_ratio}): limit raised at once"
             ),
             Self::LatencyMissed => f.write_str("misses its latency target: limit raised at once"),
-            Self::Market { need, grant, reason } => match reason {
+            Self::Market {
+                shrinks: true, need, reason: Reason::NeedMet | Reason::AtMin, ..
+            } => {
+                write!(f, "needs only {need} now")
+            }
+            Self::Market { need, grant, reason, .. } => match reason {
                 Reason::NeedMet | Reason::AtMin | Reason::AtMax => {
                     write!(f, "needs {need}, granted {grant}: there is room for it")
                 }

@@ -17,6 +17,7 @@ mod split;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
 pub use reason::{DesiredFault, HoldReason, Note, PodFault, SkipReason};
@@ -395,6 +396,18 @@ impl Rules {
         change_max: Millicores::from_cores(20),
         tolerance: Millicores::new(10),
     };
+
+    /// The same rules with the steps and the cooldown of a profile, so that what its market decides
+    /// is never refused for its size.
+    #[must_use]
+    pub const fn of(profile: &Profile) -> Self {
+        Self {
+            cooldown: profile.cooldown_ms,
+            growth_max: profile.max_step_factor,
+            change_max: profile.max_step_milli,
+            ..Self::DEFAULT
+        }
+    }
 }
 
 impl Default for Rules {

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::round_down_keeping;
+use super::{exceeds, falls_below, round_down_keeping};
 use crate::market::{Claim, fill};
 use crate::profile::Profile;
 use crate::units::{Millicores, Weight};
@@ -14,8 +14,10 @@ use crate::units::{Millicores, Weight};
 /// One pod's limit on its way to fitting the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
-    /// What it must have.
+    /// What it should keep.
     pub floor: Millicores,
+    /// What it must keep, whatever rounding says: its request.
+    pub request: Millicores,
     /// What it would have.
     pub limit: Millicores,
     /// What its claim on the room counts for.
@@ -31,6 +33,40 @@ pub struct Guarantee {
     pub request: Millicores,
     /// The pod's min.
     pub min: Millicores,
+}
+
+/// One value of one pod, before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// What is in force.
+    pub in_force: Millicores,
+    /// What is planned.
+    pub planned: Millicores,
+    /// What the pod must have: to keep less than this in force is no choice.
+    pub must: Millicores,
+}
+
+/// Takes back moves that are inside their bands, as far as the budget allows. Making sums fit moves
+/// everybody a little, and a little is not worth a change.
+pub fn keep_inside_bands(profile: &Profile, budget: Millicores, moves: &mut [Move]) {
+    for one in moves.iter_mut() {
+        let raise = one.planned > one.in_force;
+        if raise
+            && one.must <= one.in_force
+            && !exceeds(one.planned, one.in_force, profile.raise_band)
+        {
+            one.planned = one.in_force;
+        }
+    }
+    let total: Millicores = moves.iter().map(|one| one.planned).sum();
+    let mut room = budget.saturating_sub(total);
+    for one in moves {
+        let more = one.in_force.saturating_sub(one.planned);
+        if more <= room && !falls_below(one.planned, one.in_force, profile.shrink_band) {
+            one.planned += more;
+            room = room.saturating_sub(more);
+        }
+    }
 }
 
 /// Lowers requests above their grants if all of them together exceed capacity. Says whether it did.
@@ -65,7 +101,7 @@ pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bo
         if limit < pod.limit {
             cut.push((place, pod.limit));
             // Rounded down, unlike a limit that has room: the sum must hold.
-            pod.limit = round_down_keeping(limit, pod.floor, profile);
+            pod.limit = round_down_keeping(limit, pod.request, profile);
         }
     }
     give_back_rounding(profile.rounding_milli, budget, pods, &cut);
