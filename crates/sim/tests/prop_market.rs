@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn scarce_markets_agree_with_exact_arithmetic() {
-        let mut cases = Cases::of("scarce_markets_agree_with_exact_arithmetic", 500_000);
+        let mut cases = Cases::of("scarce_markets_agree_with_exact_arithmetic", 1_000_000);
         for seed in cases.seeds() {
             let market = market(&mut Rng::from_seed(seed));
             cases.check(seed, &market.bids, |bids| agrees_with_exact(&market.terms, bids));

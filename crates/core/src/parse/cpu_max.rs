@@ -4,7 +4,7 @@
 //! Both versions give the same [`CpuMax`], whose period is never zero when it comes from here.
 
 use super::error::{ParseError, excerpt};
-use super::field::{Field, first_line, only_value};
+use super::field::{Field, only_value, without_newline};
 use crate::units::{Millicores, Span};
 
 /// The CPU time a cgroup may use in every period.
@@ -24,7 +24,7 @@ pub struct CpuMax {
 /// follows.
 pub fn cpu_max(text: &[u8]) -> Result<CpuMax, ParseError> {
     let file = "cpu.max";
-    let line = first_line(text);
+    let line = without_newline(text);
     let mut words = line.split(|&byte| byte == b' ');
     let mut word = |key| Field { file, key, text: words.next().filter(|word| !word.is_empty()) };
     let (quota, period) = (word("quota"), word("period"));

@@ -51,12 +51,12 @@ pub(super) fn find<'a, const N: usize>(
 
 /// The value of a file that holds nothing else.
 pub(super) fn only_value<'a>(file: &'static str, text: &'a [u8]) -> Field<'a> {
-    let line = first_line(text);
+    let line = without_newline(text);
     Field { file, key: ONLY_VALUE, text: (!line.is_empty()).then_some(line) }
 }
 
 /// `text` without the newline at its end, if there is one.
-pub(super) fn first_line(text: &[u8]) -> &[u8] {
+pub(super) fn without_newline(text: &[u8]) -> &[u8] {
     text.strip_suffix(b"\n").unwrap_or(text)
 }
 
