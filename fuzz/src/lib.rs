@@ -4,8 +4,10 @@
 //! committed corpus, on stable. A check fails by panicking.
 
 use walras_core::learn::{LearnConfig, QTable};
+use walras_core::node::{Loop, Node};
 use walras_core::parse;
 use walras_core::units::Millicores;
+use walras_wire::json::Lines;
 use walras_wire::replay::{Replay, TickLine, parse_line};
 
 /// One fuzz target.
@@ -113,25 +115,55 @@ pub fn clear_input(bytes: &[u8]) {
     assert_eq!(clearing.grants.len(), market.pods().len());
 }
 
-/// A recording that was accepted leaves every node within its capacity and its over-commit.
+/// Every clearing of a recording leaves the node within its capacity and its over-commit, up to the
+/// line that is refused.
 pub fn replay_input(bytes: &[u8]) {
+    let mut lines = Lines::new(bytes);
     let mut replay = Replay::new();
-    for (number, line) in (1_u64..).zip(bytes.split(|&byte| byte == b'\n')) {
-        let Ok(fact) = parse_line(line, number) else {
+    while let Ok(Some((number, line))) = lines.next_line() {
+        let before = limits(&replay);
+        let taken = parse_line(line, number).and_then(|fact| replay.take_in(number, &fact));
+        let Ok(ticked) = taken else {
             return;
         };
-        match replay.take_in(number, &fact) {
-            Ok(Some(ticked)) => {
-                for action in &ticked.outcome.actions {
-                    assert!(action.burst <= action.limit, "{action:?}");
-                    assert!(action.request <= action.limit, "{action:?}");
-                }
-                drop(TickLine::new(&ticked));
-            }
-            Ok(None) => {}
-            Err(_) => return,
+        let Some(ticked) = ticked else {
+            continue;
+        };
+        for action in &ticked.outcome.actions {
+            assert!(action.burst <= action.limit, "{action:?}");
+            assert!(action.request <= action.limit, "{action:?}");
+        }
+        drop(TickLine::new(&ticked));
+        let node = replay.node().expect("nothing ticks before it was set up");
+        match ticked.outcome.tick {
+            Loop::Slow => stays_within(node, &before, number),
+            // Pods may have arrived with more than there is since the last clearing.
+            Loop::Fast => {}
         }
     }
+    drop(replay.end());
+}
+
+/// The limits in force, in uid order.
+fn limits(replay: &Replay) -> Vec<Millicores> {
+    let pods = replay.node().into_iter().flat_map(Node::pods);
+    pods.map(|pod| pod.in_force.limit).collect()
+}
+
+/// What is in force after a clearing adds up, except that no limit is cut by more than a step.
+fn stays_within(node: &Node, before: &[Millicores], line: u64) {
+    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
+    let capacity = node.capacity();
+    assert!(requests <= capacity, "line {line}: requests of {requests} on {capacity}");
+    let step = node.profile().max_step_milli;
+    let mut pods = node.pods().zip(before);
+    let stepping = pods.any(|(pod, &before)| pod.in_force.limit + step == before.min(capacity));
+    let limits: Millicores = node.pods().map(|pod| pod.in_force.limit).sum();
+    let budget = node.limit_budget();
+    assert!(
+        limits <= budget || stepping,
+        "line {line}: limits of {limits} where {budget} are the most"
+    );
 }
 
 fn two_files(bytes: &[u8]) -> (&[u8], &[u8]) {

@@ -202,7 +202,7 @@ impl Watch {
 
     fn is_full_step(&self, action: &Action) -> bool {
         self.pods.get(&action.uid).is_some_and(|pod| {
-            let step = pod.in_force.limit.saturating_sub(action.limit);
+            let step = pod.in_force.limit.min(self.capacity).saturating_sub(action.limit);
             step > Millicores::ZERO && step == self.profile.max_step_milli
         })
     }

@@ -18,6 +18,9 @@ pub const SHOWN_MAX: usize = 20;
 /// A name as similar as this to a known one is taken for a slip of the fingers.
 const SIMILAR: f64 = 0.75;
 
+/// A name longer than this, in bytes, is no slip of the fingers, and would take long to compare.
+const COMPARED_MAX: usize = 64;
+
 /// More names than this are not listed as those that would have been right.
 const LISTED_MAX: usize = 12;
 
@@ -150,8 +153,7 @@ impl<'a> Fields<'a> {
     /// Takes a field that must be there. `None` means that a problem was noted.
     pub(crate) fn required<K: Kind>(&mut self, name: &'static str) -> Option<K::Meaning> {
         let Some(written) = self.take(name) else {
-            let problem = format!("is missing; it must be {}", K::WHAT);
-            self.problem(name, None, || problem);
+            self.problem(name, None, || format!("is missing; it must be {}", K::WHAT));
             return None;
         };
         self.accept::<K>(name, &written)
@@ -222,7 +224,7 @@ impl<'a> Fields<'a> {
     fn accept<K: Kind>(&mut self, name: &'static str, written: &Scalar) -> Option<K::Meaning> {
         let meaning = K::accept(written);
         if meaning.is_none() {
-            self.problem(name, Some(written), || format!("is not {}", K::WHAT));
+            self.problem(name, Some(written), || K::problem(written));
         }
         meaning
     }
@@ -262,6 +264,9 @@ pub(crate) fn shown_name(name: &str) -> String {
 }
 
 fn closest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    if name.len() > COMPARED_MAX {
+        return None;
+    }
     let mut best: Option<(f64, &'static str)> = None;
     for candidate in known {
         let similarity = strsim::jaro(name, candidate);
@@ -327,6 +332,17 @@ mod tests {
         assert!(told.starts_with("30 problems\n"), "{told}");
         assert!(told.ends_with("\n  and 10 more"), "{told}");
         assert_eq!(told.lines().count(), 22);
+    }
+
+    #[test]
+    fn a_very_long_name_is_not_compared_with_known_ones() {
+        let told = |length: usize| unknown(&"min_milli".repeat(9)[..length], &["min_milli"]);
+        let alike = "min_milli".repeat(7) + "m";
+        assert_eq!(alike.len(), COMPARED_MAX);
+        let known: &'static str = alike.clone().leak();
+        assert!(unknown(&alike, &[known]).contains("did you mean"));
+        assert!(!unknown(&(alike + "i"), &[known]).contains("did you mean"));
+        assert_eq!(told(80), "is given to an unknown field; known are min_milli");
     }
 
     #[test]

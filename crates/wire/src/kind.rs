@@ -11,10 +11,13 @@ use walras_core::node::Loop;
 use walras_core::profile::ProfileName;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 
+use crate::name::{NAME_MAX, is_name, objection, pattern};
 use crate::scalar::Scalar;
 
-/// The longest name of a pod or workload, in bytes.
-const NAME_MAX: usize = 512;
+/// The smallest weight accepted.
+const WEIGHT_MIN: f64 = 0.001;
+/// The largest weight accepted; it is `Weight::LIMIT_THOUSANDTHS`.
+const WEIGHT_MAX: f64 = 1e6;
 /// The last moment accepted, in milliseconds: 30,000 years after the origin. In microseconds it
 /// still fits an integer with room to spare.
 const MS_MAX: u64 = 1_000_000_000_000_000;
@@ -29,6 +32,10 @@ pub(crate) trait Kind {
     const WHAT: &'static str;
     /// What `written` means, if it is accepted.
     fn accept(written: &Scalar) -> Option<Self::Meaning>;
+    /// What is wrong with `written`, which is not accepted; to follow it.
+    fn problem(_written: &Scalar) -> String {
+        format!("is not {}", Self::WHAT)
+    }
     /// What is accepted, as JSON Schema.
     fn schema() -> Schema;
 }
@@ -40,6 +47,7 @@ macro_rules! kind {
         $what:expr,
         |$written:ident| $accept:expr,
         $schema:tt
+        $(, $problem:ident)?
     ) => {
         $(#[$doc])*
         pub(crate) struct $name;
@@ -50,6 +58,9 @@ macro_rules! kind {
             fn accept($written: &Scalar) -> Option<$meaning> {
                 $accept
             }
+            $(fn problem(written: &Scalar) -> String {
+                $problem(written, Self::WHAT)
+            })?
             fn schema() -> Schema {
                 json_schema!($schema)
             }
@@ -92,11 +103,10 @@ kind! {
     BargainingWeight => Weight,
     "a number from 0.001 to 1000000",
     |written| {
-        // A negative number becomes zero, which no weight is, and a huge one too large for one.
-        let thousandths = nearest(number(written)? * 1e3);
-        Weight::from_thousandths(u32::try_from(thousandths).ok()?)
+        let weight = number(written).filter(|weight| (WEIGHT_MIN..=WEIGHT_MAX).contains(weight))?;
+        Weight::from_thousandths(u32::try_from(nearest(weight * 1e3)).ok()?)
     },
-    { "type": "number", "exclusiveMinimum": 0, "maximum": Weight::LIMIT_THOUSANDTHS / 1000 }
+    { "type": "number", "minimum": WEIGHT_MIN, "maximum": Weight::LIMIT_THOUSANDTHS / 1000 }
 }
 
 kind! {
@@ -146,17 +156,19 @@ kind! {
 kind! {
     /// The name of a pod.
     Uid => PodUid,
-    "a name of 1 to 512 bytes without control characters",
-    |written| name(written).map(PodUid::new),
-    { "type": "string", "minLength": 1, "maxLength": NAME_MAX }
+    "a name of 1 to 512 characters, all of them visible",
+    |written| text(written).filter(|name| is_name(name)).map(PodUid::new),
+    { "type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": pattern() },
+    no_name
 }
 
 kind! {
     /// The name of a workload.
     Workload => WorkloadKey,
-    "a name of 1 to 512 bytes without control characters",
-    |written| name(written).map(WorkloadKey::new),
-    { "type": "string", "minLength": 1, "maxLength": NAME_MAX }
+    "a name of 1 to 512 characters, all of them visible",
+    |written| text(written).filter(|name| is_name(name)).map(WorkloadKey::new),
+    { "type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": pattern() },
+    no_name
 }
 
 kind! {
@@ -238,10 +250,12 @@ fn text(written: &Scalar) -> Option<&str> {
     }
 }
 
-/// A name that can be printed in a table without ruining it.
-fn name(written: &Scalar) -> Option<&str> {
-    text(written)
-        .filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.chars().any(char::is_control))
+/// Why something is no name: the character that may not be in it is not to be seen, so it is named.
+fn no_name(written: &Scalar, what: &str) -> String {
+    match text(written).and_then(objection) {
+        Some(objection) => format!("{objection}; it must be {what}"),
+        None => format!("is not {what}"),
+    }
 }
 
 /// The one of `all` that is written, by its name.
@@ -253,6 +267,7 @@ pub(crate) fn word<T: Copy>(written: &Scalar, all: &[T], name: fn(T) -> &'static
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn check<K: Kind<Meaning: std::fmt::Debug>>(json: &str) -> String {
         let written: Scalar = serde_json::from_str(json).unwrap();
@@ -280,23 +295,77 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_is_above_zero_even_after_rounding() {
+    fn a_weight_is_in_range_before_it_is_rounded() {
         assert_eq!(check::<BargainingWeight>("1"), "Weight(1000)");
         assert_eq!(check::<BargainingWeight>("2.5004"), "Weight(2500)");
-        assert_eq!(check::<BargainingWeight>("0.0005"), "Weight(1)");
+        assert_eq!(check::<BargainingWeight>("0.001"), "Weight(1)");
         assert_eq!(check::<BargainingWeight>("1000000"), "Weight(1000000000)");
-        for refused in ["0", "0.0004", "-1", "1000000.001", "1e300", "\"1\""] {
+        for refused in ["0", "0.0009999", "-1", "1000000.0004", "1e300", "\"1\""] {
             assert_eq!(check::<BargainingWeight>(refused), "refused", "{refused}");
         }
     }
 
     #[test]
-    fn a_name_is_short_and_printable() {
-        assert_eq!(check::<Uid>("\"web 1\""), "PodUid(\"web 1\")");
-        let long = format!("\"{}\"", "x".repeat(513));
-        for refused in ["\"\"", "\"a\\nb\"", "\"\\u001b[31m\"", "\"\\u009b\"", "7", &long] {
-            assert_eq!(check::<Uid>(refused), "refused", "{refused}");
+    fn a_character_that_may_not_be_in_a_name_is_named() {
+        let problem = |json: &str| Uid::problem(&serde_json::from_str(json).unwrap());
+        let what = Uid::WHAT;
+        assert_eq!(
+            problem("\"pay\\u202Elor\""),
+            format!("contains U+202E, a change of direction; it must be {what}")
+        );
+        assert_eq!(problem("\"\""), format!("is not {what}"));
+        assert_eq!(problem("7"), format!("is not {what}"));
+    }
+
+    /// Whether a schema made of a type, a range and lengths allows `json`.
+    fn is_allowed(schema: &Value, json: &str) -> bool {
+        let keyword = |name: &str| schema.get(name).and_then(Value::as_f64);
+        let value: Value = serde_json::from_str(json).unwrap();
+        let (kind, size, low, high) = match &value {
+            Value::Number(number) if number.is_f64() => {
+                ("number", number.as_f64(), "minimum", "maximum")
+            }
+            Value::Number(number) => ("integer", number.as_f64(), "minimum", "maximum"),
+            Value::String(text) => {
+                let length = u32::try_from(text.chars().count()).unwrap();
+                ("string", Some(f64::from(length)), "minLength", "maxLength")
+            }
+            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
+                panic!("{json} has no size")
+            }
+        };
+        let type_fits = schema["type"] == kind || schema["type"] == "number" && kind == "integer";
+        let size = size.unwrap();
+        type_fits && keyword(low).unwrap() <= size && size <= keyword(high).unwrap()
+    }
+
+    /// Checks that schema and reader both accept the first and last value of a kind, and both
+    /// refuse what comes before and after them.
+    fn check_range<K: Kind>(inside: [&str; 2], outside: [&str; 2]) {
+        let schema = K::schema().to_value();
+        for (values, accepted) in [(inside, true), (outside, false)] {
+            for json in values {
+                let written: Scalar = serde_json::from_str(json).unwrap();
+                assert_eq!(K::accept(&written).is_some(), accepted, "the reader: {json}");
+                assert_eq!(is_allowed(&schema, json), accepted, "{schema}: {json}");
+            }
         }
+    }
+
+    #[test]
+    fn the_schema_and_the_reader_agree_about_the_ends_of_each_range() {
+        check_range::<Cpu>(["0", "1000000000"], ["-1", "1000000001"]);
+        check_range::<Demand>(["0", "1"], ["-0.0000001", "1.0000001"]);
+        check_range::<BargainingWeight>(["0.001", "1000000"], ["0.0009999", "1000000.0001"]);
+        check_range::<SmallCount>(["0", "4294967295"], ["-1", "4294967296"]);
+        // The next whole number is beyond what the library takes for one.
+        check_range::<Counter>(["0", "18446744073709551615"], ["-1", "18446744073709551616"]);
+        check_range::<Microseconds>(["0", "18446744073709551615"], ["-1", "18446744073709551616"]);
+        check_range::<Milliseconds>(["0", "1000000000000000"], ["-1", "1000000000000001"]);
+        let of_length = |length: usize| format!("\"{}\"", "ä".repeat(length));
+        let (longest, too_long) = (of_length(NAME_MAX), of_length(NAME_MAX + 1));
+        check_range::<Uid>(["\"a\"", &longest], ["\"\"", &too_long]);
+        check_range::<Workload>(["\"a\"", &longest], ["\"\"", &too_long]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod field;
 pub mod json;
 mod kind;
 pub mod market;
+mod name;
 pub mod replay;
 mod scalar;
 mod schema;

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use walras_core::node::{Loop, Node};
 use walras_core::rng::Rng;
 use walras_core::units::Millicores;
 use walras_wire::field::SHOWN_MAX;
@@ -200,14 +201,42 @@ fn facts(rng: &mut Rng) -> String {
     text
 }
 
-/// What `walras replay --json` prints, or what is wrong with the input.
+/// The limits in force, in uid order.
+fn limits(replay: &Replay) -> Vec<Millicores> {
+    let pods = replay.node().into_iter().flat_map(Node::pods);
+    pods.map(|pod| pod.in_force.limit).collect()
+}
+
+/// What is in force after a clearing adds up, except that no limit is cut by more than a step.
+fn stays_within(node: &Node, before: &[Millicores], line: u64) {
+    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
+    let capacity = node.capacity();
+    assert!(requests <= capacity, "line {line}: requests of {requests} on {capacity}");
+    let step = node.profile().max_step_milli;
+    let mut pods = node.pods().zip(before);
+    let stepping = pods.any(|(pod, &before)| pod.in_force.limit + step == before.min(capacity));
+    let limits: Millicores = node.pods().map(|pod| pod.in_force.limit).sum();
+    let budget = node.limit_budget();
+    assert!(
+        limits <= budget || stepping,
+        "line {line}: limits of {limits} where {budget} are the most"
+    );
+}
+
+/// What `walras replay --json` prints, or what is wrong with the input. Every clearing leaves the
+/// node within its capacity and its over-commit.
 fn replay_all(text: &[u8]) -> Result<String, ReadError> {
     let mut lines = Lines::new(text);
     let mut replay = Replay::new();
     let mut output = String::new();
     while let Some((number, line)) = lines.next_line()? {
         let fact = replay::parse_line(line, number)?;
+        let before = limits(&replay);
         if let Some(ticked) = replay.take_in(number, &fact)? {
+            if ticked.outcome.tick == Loop::Slow {
+                let node = replay.node().expect("nothing ticks before it was set up");
+                stays_within(node, &before, number);
+            }
             let line = serde_json::to_string(&TickLine::new(&ticked)).expect("JSON");
             writeln!(output, "{line}").expect("memory");
         }

@@ -2,7 +2,9 @@
 //!
 //! Called by `market::read`. Pods are checked one by one as they arrive, so that a market of a
 //! million pods is never held as JSON. A field with a problem is given a stand-in, which is never
-//! used: the market is refused once everything wrong with it is known.
+//! used: the market is refused once everything wrong with it is known. Memory stays bounded: there
+//! are at most [`PODS_MAX`] pods, and of a market with a problem only the first
+//! [`KEPT_WITH_PROBLEMS`] are kept, to find uids that occur twice.
 
 use std::fmt;
 
@@ -16,6 +18,13 @@ use super::Pod;
 use crate::field::{Fields, Place, Problems};
 use crate::kind::{BargainingWeight, Cpu, Demand, FairnessWord, Flag, ModeWord, SmallCount, Uid};
 use crate::scalar::Object;
+
+/// A market of more pods than this is refused. Read and cleared, so many take about 2 GB; no
+/// document of the size that is accepted has room for many more.
+pub const PODS_MAX: usize = 10_000_000;
+
+/// So many pods are kept of a market that will be refused.
+const KEPT_WITH_PROBLEMS: usize = 4096;
 
 /// What there is to divide, how, and among whom.
 #[derive(JsonSchema)]
@@ -77,16 +86,21 @@ pub(super) struct Document {
     pub(super) pods: Option<Pods>,
 }
 
-/// The pods, one per pod of the input even where there are problems, so that places agree.
+/// The pods. Those that are kept are the first ones, one per pod of the input even where there are
+/// problems, so that places agree.
 #[derive(Default)]
 pub(super) struct Pods {
     pods: Vec<Pod>,
+    /// How many there were.
+    count: usize,
     problems: Problems,
 }
 
 struct DocumentVisitor;
 
-struct PodsVisitor;
+struct PodsVisitor {
+    most: usize,
+}
 
 // === impl ClearInput ===
 
@@ -193,17 +207,22 @@ impl Pods {
     }
 
     fn add(&mut self, object: Object) {
-        let place = Place::Pod(self.pods.len());
-        let mut fields = Fields::new(place, object, &mut self.problems);
+        let mut fields = Fields::new(Place::Pod(self.count), object, &mut self.problems);
         let input = PodInput::read(&mut fields);
         fields.finish();
-        self.pods.push(input.meaning());
+        self.count += 1;
+        if self.problems.is_empty() || self.count <= KEPT_WITH_PROBLEMS {
+            self.pods.push(input.meaning());
+        } else if self.pods.len() > KEPT_WITH_PROBLEMS {
+            self.pods.truncate(KEPT_WITH_PROBLEMS);
+            self.pods.shrink_to_fit();
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Pods {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(PodsVisitor)
+        deserializer.deserialize_seq(PodsVisitor { most: PODS_MAX })
     }
 }
 
@@ -217,8 +236,55 @@ impl<'de> Visitor<'de> for PodsVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Pods, A::Error> {
         let mut pods = Pods::default();
         while let Some(object) = list.next_element::<Object>()? {
+            if pods.count == self.most {
+                return Err(A::Error::custom(format_args!("more than {} pods", self.most)));
+            }
             pods.add(object);
         }
         Ok(pods)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"uid": "a", "demand": 0, "min_milli": 1, "max_milli": 2}"#;
+
+    /// Adds so many good pods and then so many bad ones; tells what is kept of them.
+    fn check(good: usize, bad: usize) -> (usize, u64) {
+        let mut pods = Pods::default();
+        for json in [GOOD].repeat(good).into_iter().chain(["{}"].repeat(bad)) {
+            pods.add(serde_json::from_str(json).unwrap());
+        }
+        assert_eq!(pods.count, good + bad);
+        let mut problems = Problems::default();
+        (pods.into_pods(&mut problems).len(), problems.count())
+    }
+
+    #[test]
+    fn all_pods_of_a_good_market_are_kept() {
+        assert_eq!(check(10_000, 0), (10_000, 0));
+    }
+
+    #[test]
+    fn few_pods_of_a_bad_market_are_kept_and_all_problems_counted() {
+        assert_eq!(check(0, 50_000), (KEPT_WITH_PROBLEMS, 200_000));
+        assert_eq!(check(10_000, 1), (KEPT_WITH_PROBLEMS, 4));
+        assert_eq!(check(10_000, 10_000), (KEPT_WITH_PROBLEMS, 40_000));
+        assert_eq!(check(10, 10), (20, 40));
+    }
+
+    #[test]
+    fn a_market_of_too_many_pods_is_refused_however_good_they_are() {
+        let read = |pods: usize| {
+            let json = format!("[{}]", [GOOD].repeat(pods).join(","));
+            let mut json = serde_json::Deserializer::from_str(&json);
+            let pods = json.deserialize_seq(PodsVisitor { most: 3 });
+            pods.map(|pods| pods.count).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(3), Ok(3));
+        let told = read(4).unwrap_err();
+        assert!(told.starts_with("more than 3 pods at line 1"), "{told}");
     }
 }

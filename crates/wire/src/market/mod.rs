@@ -19,6 +19,7 @@ use crate::json::{self, ReadError};
 use crate::scalar::quote;
 use crate::schema;
 
+pub use self::input::PODS_MAX;
 pub use self::output::ClearOutput;
 
 /// A market, ready to be cleared.
@@ -44,7 +45,8 @@ pub struct Pod {
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, the JSON or the market in it; all mistakes of a market at
-/// once.
+/// once, except that in a large one with other mistakes only the first pods are searched for uids
+/// that occur twice.
 pub fn read(reader: impl Read) -> Result<Market, ReadError> {
     let Document { head, pods } = json::document(reader)?;
     let mut problems = Problems::default();

@@ -380,7 +380,7 @@ mod tests {
             "5 problems\n  \
              line 17: at_ms: -1 is not a whole number of milliseconds from 0 to \
              1000000000000000\n  \
-             line 17: uid: \"\" is not a name of 1 to 512 bytes without control characters\n  \
+             line 17: uid: \"\" is not a name of 1 to 512 characters, all of them visible\n  \
              line 17: min_milli: 9 is more than max_milli, which is 8\n  \
              line 17: request_milli: 6 is more than limit_milli, which is 5\n  \
              line 17: wieght: 2 is given to an unknown field; did you mean weight?"

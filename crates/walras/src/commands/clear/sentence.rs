@@ -9,16 +9,15 @@ use crate::screen::Look;
 /// What happened, and why.
 pub(super) fn what_happened(market: &Market, clearing: &Clearing, look: Look) -> String {
     let capacity = market.terms.capacity;
-    let actual = actual_mode(clearing, capacity);
     let pods = count(market.pods().len());
-    let story = match actual {
+    let story = match clearing.actual {
         _ if market.pods().is_empty() => format!("there are no pods, so all {capacity} stay free"),
         Mode::Uncongested => all_fits(market, clearing, &pods),
         Mode::Congested => only_mins_fit(market, clearing, &pods),
         Mode::Overloaded => nothing_fits(market, clearing, &pods),
     };
     let mode = look.mode(clearing.mode, &capitalised(clearing.mode.name()));
-    let kept = if clearing.mode == actual {
+    let kept = if clearing.mode == clearing.actual {
         String::new()
     } else {
         let percent = HYSTERESIS_BAND.millionths() / 10_000;
@@ -49,7 +48,8 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
     let rest = capacity.saturating_sub(clearing.total_min);
     let (asked, _) = asked_and_got(market, clearing);
     let most = if market.terms.demand_capped { "than it needs" } else { "than its max" };
-    let rule = match (market.terms.fairness, weights_differ(market)) {
+    let fairness = market.terms.fairness;
+    let rule = match (fairness, weights_differ(market)) {
         (Fairness::Proportional, false) => "in proportion to what they want above it".to_owned(),
         (Fairness::Proportional, true) => {
             "in proportion to what they want above it, times their weight".to_owned()
@@ -59,7 +59,7 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
     };
     format!(
         "{pods} {asked} of {capacity}, so each keeps its min and the remaining {rest} are shared \
-         {rule}"
+         {rule} (fairness: {fairness})"
     )
 }
 
@@ -87,17 +87,6 @@ fn asked_and_got(market: &Market, clearing: &Clearing) -> (String, &'static str)
         (true, true) => (format!("needs {need}"), "all it needs"),
         (true, false) => (format!("need {need}"), "all it needs"),
         (false, _) => (format!("may have up to {need}"), "its max"),
-    }
-}
-
-/// How the market stands by its sums, whatever it is called.
-fn actual_mode(clearing: &Clearing, capacity: Millicores) -> Mode {
-    if clearing.total_min > capacity {
-        Mode::Overloaded
-    } else if clearing.total_need > capacity {
-        Mode::Congested
-    } else {
-        Mode::Uncongested
     }
 }
 
@@ -163,12 +152,12 @@ mod tests {
         assert_eq!(
             check(r#""capacity_milli": 1000"#, &[600, 700]),
             "Congested: 2 pods need 1300m of 1000m, so each keeps its min and the remaining 800m \
-             are shared in proportion to what they want above it."
+             are shared in proportion to what they want above it (fairness: proportional)."
         );
         assert_eq!(
             check(r#""capacity_milli": 1000, "fairness": "nash""#, &[600, 700]),
             "Congested: 2 pods need 1300m of 1000m, so each keeps its min and the remaining 800m \
-             are shared equally, but no pod gets more than it needs."
+             are shared equally, but no pod gets more than it needs (fairness: nash)."
         );
     }
 
