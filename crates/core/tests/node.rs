@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use fixture::Case;
 use walras_core::demand::Sample;
-use walras_core::learn::{LearnConfig, QTable};
+use walras_core::learn::{self, Experience, LearnConfig, QTable, State};
 use walras_core::need::Bounds;
-use walras_core::node::{Node, Outcome, PodFacts};
+use walras_core::node::{Node, Note, Outcome, PodFacts};
 use walras_core::profile::{Profile, ProfileName, Value};
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
@@ -20,6 +20,8 @@ fn a_node_decides_as_scripted() {
         include_str!("../testdata/node/fast.txt"),
         include_str!("../testdata/node/slow.txt"),
         include_str!("../testdata/node/faults.txt"),
+        include_str!("../testdata/node/learning.txt"),
+        include_str!("../testdata/node/signals.txt"),
     ] {
         for case in fixture::read(text) {
             fixture::compare(&case, &run(&case));
@@ -80,6 +82,10 @@ impl Stage {
             "applied" => node.limit_took_effect(&uid, now),
             "latency" => node.latency_judged(&uid, rest[1] == "missed"),
             "table" => node.table_restored(WorkloadKey::new(rest[0]), rest[1].as_bytes()),
+            "prefers" => {
+                let table = preferring(rest[1], rest[2]);
+                node.table_restored(WorkloadKey::new(rest[0]), table.save().as_bytes());
+            }
             "ran" | "stale" | "reset" => self.sample(verb, rest),
             "fast" => {
                 let outcome = node.fast_tick(now);
@@ -93,11 +99,14 @@ impl Stage {
                 let due: Vec<&str> = node.due_for_sample(now).map(PodUid::as_str).collect();
                 writeln!(self.shown, "due {}", due.join(" ")).expect("a string takes all");
             }
+            "pods" => self.show_pods(),
+            "learned" => self.show_tables(),
             unknown => panic!("no verb {unknown}"),
         }
     }
 
-    /// `ran POD used_ms throttled_ms throttled/periods`: what it did since its last sample.
+    /// `ran POD used_ms throttled_ms throttled/periods [waited_ms]`: what it did since its last
+    /// sample.
     fn sample(&mut self, verb: &str, rest: &[&str]) {
         let counters = self.counters.entry(rest[0].to_owned()).or_default();
         if verb == "reset" {
@@ -110,7 +119,10 @@ impl Stage {
                 throttled: Span::from_ms(counters.throttled.as_ms_floor() + number(rest[2])),
                 nr_periods: counters.nr_periods + number(periods),
                 nr_throttled: counters.nr_throttled + number(throttled),
-                stalled: None,
+                stalled: rest.get(4).map(|waited| {
+                    let before = counters.stalled.unwrap_or_default().as_ms_floor();
+                    Span::from_ms(before + number(waited))
+                }),
             };
         }
         counters.at = self.now;
@@ -141,6 +153,45 @@ impl Stage {
             writeln!(self.shown, "  ({note})").expect("a string takes all");
         }
     }
+
+    /// What each pod did since the last clearing, and what came of it there.
+    fn show_pods(&mut self) {
+        for pod in self.node.pods() {
+            let usage = pod.signal.map_or(Millicores::ZERO, |signal| signal.usage);
+            let need = pod.need.expect("a clearing came first");
+            let grant = pod.grant.expect("a clearing came first").amount;
+            writeln!(self.shown, "{} used {usage}, needs {need}, granted {grant}", pod.uid)
+                .expect("a string takes all");
+        }
+    }
+
+    /// The values that are not zero, of every table.
+    fn show_tables(&mut self) {
+        for (workload, table) in self.node.tables() {
+            for state in State::all() {
+                for action in learn::Action::ALL {
+                    let value = table.value(state, action);
+                    if value != 0.0 {
+                        writeln!(self.shown, "{workload} {action} in {state}: {value:.4}")
+                            .expect("a string takes all");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A table that holds `action` to be worth so much in every state, and all else nothing.
+fn preferring(action: &str, worth: &str) -> QTable {
+    let at_once = LearnConfig { learning_rate: 1.0, discount: 0.0, ..LearnConfig::DEFAULT };
+    let found = learn::Action::ALL.into_iter().find(|known| known.to_string() == action);
+    let action = found.expect("an action");
+    let reward = worth.parse().expect("a worth");
+    let mut table = QTable::new(0, &at_once);
+    for state in State::all() {
+        table.update(&Experience { state, action, reward, next: state }, &at_once);
+    }
+    table
 }
 
 /// `min max limit [weight=N] [request=N] [workload=NAME]`
@@ -203,4 +254,27 @@ fn a_recreated_pod_keeps_what_its_workload_learned() {
     assert_eq!(restored, [&learned]);
     let fresh = QTable::new(0, &LearnConfig::DEFAULT);
     assert_ne!(restored, [&fresh]);
+}
+
+#[test]
+fn notes_beyond_what_is_kept_are_counted() {
+    let mut node = Node::new(Millicores::from_cores(4), Profile::DIRECT);
+    let uid = PodUid::new("stranger");
+    for _ in 0..1030 {
+        node.pod_removed(&uid);
+    }
+    let notes = node.fast_tick(Moment::ORIGIN).notes;
+    let (last, kept) = notes.split_last().expect("some notes");
+    assert_eq!(kept.len(), 1024);
+    assert!(kept.iter().all(|note| *note == Note::UnknownPod { uid: uid.clone() }), "{kept:?}");
+    assert_eq!(*last, Note::NotesDropped { count: 6 });
+
+    // What was told is not told again, and exactly as many as are kept drop none.
+    assert_eq!(node.fast_tick(Moment::from_ms(200)).notes, []);
+    for _ in 0..1024 {
+        node.pod_removed(&uid);
+    }
+    let notes = node.fast_tick(Moment::from_ms(400)).notes;
+    assert_eq!(notes.len(), 1024);
+    assert_eq!(notes.last(), Some(&Note::UnknownPod { uid }));
 }

@@ -290,7 +290,11 @@ impl Pod {
         let floor = profile.limit_floor_milli.min(most);
         let base = match profile.request_rule {
             RequestRule::FromLimit => grant.amount.max(floor),
-            RequestRule::FromGrant => grant.amount.max(grant.need).max(floor),
+            // The pod's own need, and not what a price talked it into asking for: a cap is loose.
+            RequestRule::FromGrant => {
+                let need = self.need.unwrap_or(grant.need).max(grant.need);
+                grant.amount.max(need).max(floor)
+            }
         };
         let limit_wish =
             Wish::Limit { amount: self.boost.limit(base, profile, now).min(most.max(base)), most };
