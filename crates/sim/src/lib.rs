@@ -1,13 +1,15 @@
 //! The simulator, and what proof and measurement need beside it.
 //!
-//! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who runs;
-//! a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass, [`fleet`] does
-//! so for many nodes, [`contest`] for many policies, and [`measure`] counts. The [`oracle`] is the
-//! yardstick. The market itself is the real one, `walras_core::node`.
+//! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who
+//! runs; a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass,
+//! [`fleet`] does so for many nodes, [`contest`] for many policies, and [`measure`] counts. The
+//! [`oracle`] is the yardstick; [`tune`] chooses constants; [`recording`] and [`report`] show what
+//! happened. The market itself is the real one, `walras_core::node`.
 //!
-//! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`] answers the
-//! same questions as the core in slower and plainer ways, [`fact`] is what happens to a node as plain
-//! data, [`watch`] holds a node to its promises, and [`shrink`] makes a failing sequence short.
+//! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`]
+//! answers the same questions as the core in slower and plainer ways, [`fact`] is what happens to a
+//! node as plain data, [`watch`] holds a node to its promises, and [`shrink`] makes a failing
+//! sequence short.
 //!
 //! Always: the same seed gives the same result on every machine and on any number of threads.
 #![forbid(unsafe_code)]
@@ -21,8 +23,11 @@ pub mod measure;
 pub mod oracle;
 pub mod policy;
 pub mod random;
+pub mod recording;
 pub mod reference;
+pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod shrink;
+pub mod tune;
 pub mod watch;

@@ -2,6 +2,7 @@
 //!
 //! Man pages and completions are made from the same definitions.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +30,7 @@ const TOP_HELP: &str = concat!(
 Examples:
   walras clear examples/market.json       who gets what, and why
   walras replay examples/incident.jsonl   what would have been decided, tick by tick
+  walras sim run storms                   how the market does beside what people use instead
   walras help clear                       more about a command, with the format of its input
 ",
     exit_codes!("standard error says what and where")
@@ -50,6 +52,11 @@ CPU is counted in thousandths of a core: 1500 is one and a half cores. A pod's n
 between its min and max, picked by its demand, plus headroom; or need_milli, where it is given.
 Optional for the market: fairness, demand_capped, previous_mode. Optional for a pod: weight,
 usage_milli, need_milli, headroom_misses. --schema says what each of them means.
+
+Fairness is proportional unless the file or --fairness says otherwise. A running node goes by its
+profile: direct and api use nash, seed uses proportional.
+
+A document may have 512 MiB and 10 million pods, and a name 512 characters, all of them visible.
 ",
     exit_codes!("nothing is printed, and standard error names every bad field")
 );
@@ -74,10 +81,61 @@ Each line is one fact, in the order in which things happened (the longer ones ar
 
 There are also capacity (the node changed), applied (a limit was seen in force) and latency (a pod
 misses its target, or no longer does). The config may set any constant that `walras profiles`
-lists. The same file always gives the same output, byte for byte.
+lists. Optional for pod_added: weight, workload, request_milli. Optional for sample: stalled_usec.
+--schema says what each of them means. The same file always gives the same output, byte for byte.
+
+A line may have 1 MiB, and a name 512 characters, all of them visible. There is no limit to the
+number of lines.
 ",
     exit_codes!("what was decided before is printed, and standard error names the line")
 );
+
+const SIM_HELP: &str = concat!(
+    "\
+Examples:
+  walras sim list
+  walras sim run storms --policy static,vpa,walras,oracle
+",
+    exit_codes!("standard error says what and where")
+);
+
+const SIM_RUN_HELP: &str = concat!(
+    "\
+Examples:
+  walras sim run                                      the scenarios that policies are judged by
+  walras sim run tenants --report tenants.html        with pictures
+  walras sim run mine.toml --policy all --nodes 20    your own scenario, everybody, many nodes
+  walras sim run --trace requests.csv --hours 2       your own recording
+  walras sim run bursty --json | jq '.scenarios[].policies[] | {policy, core_hours}'
+
+A scenario is the name of a built-in one, or a file; what has a / in it or ends in .toml is a
+file. One that has all it needs:
+  name = \"mine\"
+  about = \"A service beside a job that takes all it can get.\"
+  cores = 4
+
+  [[pod]]
+  name = \"web\"
+  request = \"500m\"
+  limit = \"2\"
+  service = { cost_ms = 10, rate = { steps = { low = 50, high = 150, every_s = 30 } } }
+
+  [[pod]]
+  name = \"job\"
+  request = \"500m\"
+  batch = { threads = 4 }
+
+A trace is a file of numbers, one per line, or a CSV with a heading: requests per second, or CPU
+in use. Each becomes a pod. The same scenario, seed and policies always give the same figures, on
+any machine and with any number of threads.
+",
+    exit_codes!("nothing is run, and standard error names everything that is wrong")
+);
+
+const SIM_LIST_HELP: &str = "\
+Examples:
+  walras sim list
+  walras sim list --json | jq -r '.scenarios[] | select(.suite == \"test\") | .name'";
 
 const PROFILES_HELP: &str = "\
 Examples:
@@ -118,6 +176,9 @@ pub(crate) enum Command {
     /// Replay a node's history: what would be decided at each tick, and why
     #[command(after_help = REPLAY_HELP, override_usage = REPLAY_USAGE)]
     Replay(ReplayArgs),
+    /// Simulate: how the market and what people use instead do on the same load
+    #[command(after_help = SIM_HELP, subcommand_required = true, arg_required_else_help = true)]
+    Sim(SimArgs),
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
@@ -142,7 +203,8 @@ pub(crate) struct ClearArgs {
     /// The market as JSON; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
-    /// How to share what is left above the mins when CPU is scarce, whatever the file says
+    /// How to share what is left above the mins when CPU is scarce, whatever the file says; where
+    /// neither says anything, proportional
     #[arg(long, value_enum)]
     pub(crate) fairness: Option<FairnessChoice>,
     /// Print JSON for programs, not a table for people
@@ -165,6 +227,69 @@ pub(crate) struct ReplayArgs {
     /// Print the JSON Schema of input and output lines, and read nothing
     #[arg(long)]
     pub(crate) schema: bool,
+}
+
+/// What to simulate, or to list.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    pub(crate) command: SimCommand,
+}
+
+/// What to do with the simulator.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Run scenarios under several policies, and compare what they came to
+    #[command(after_help = SIM_RUN_HELP)]
+    Run(SimRunArgs),
+    /// List the built-in scenarios, and the policies
+    #[command(after_help = SIM_LIST_HELP)]
+    List(SimListArgs),
+}
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(crate) struct SimRunArgs {
+    /// Built-in scenarios, or files; all of the suite test where there are none
+    #[arg(value_name = "SCENARIO|FILE.toml")]
+    pub(crate) scenarios: Vec<String>,
+    /// A recorded load to replay; all of them together make one more scenario
+    #[arg(long = "trace", value_name = "FILE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// The policies that take part, or all
+    #[arg(
+        long = "policy",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "static,weights,vpa,koordinator,autothrottle,walras,walras-api,oracle"
+    )]
+    pub(crate) policies: Vec<String>,
+    /// How many nodes, each with other random numbers, whatever the scenario says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) nodes: Option<u32>,
+    /// How long, whatever the scenario says
+    #[arg(long, value_name = "H", value_parser = hours)]
+    pub(crate) hours: Option<f64>,
+    /// Where random numbers start, whatever the scenario says
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// How many threads; as many as the machine can run where it is not said
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print JSON for programs, not tables for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a page with tables and pictures as well
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+/// How to list.
+#[derive(Debug, Args)]
+pub(crate) struct SimListArgs {
+    /// Print JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What to list.
@@ -215,4 +340,19 @@ impl From<ProfileChoice> for ProfileName {
             ProfileChoice::Api => Self::Api,
         }
     }
+}
+
+/// The longest run: as long as the simulator's clock allows.
+const HOURS_MAX: f64 = 720.0;
+/// More threads than this help nobody.
+const THREADS_MAX: usize = 1024;
+
+fn hours(text: &str) -> Result<f64, String> {
+    let hours = text.parse::<f64>().ok().filter(|hours| *hours > 0.0 && *hours <= HOURS_MAX);
+    hours.ok_or_else(|| format!("must be a number above 0 and at most {HOURS_MAX}"))
+}
+
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse::<NonZeroUsize>().ok().filter(|threads| threads.get() <= THREADS_MAX);
+    threads.ok_or_else(|| format!("must be a whole number from 1 to {THREADS_MAX}"))
 }

@@ -190,8 +190,8 @@ impl Node {
             .collect();
         keep_inside_bands(&self.profile, budget, &mut moves);
         for (plan, one) in plans.iter_mut().zip(moves) {
-            // The controller refuses a larger step, so the rest comes with the next clearing. What a
-            // limit has above the whole node is not worth steps of its own.
+            // The controller refuses a larger step, so the rest comes with the next clearing. What
+            // a limit has above the whole node is not worth steps of its own.
             let present = one.in_force.min(self.capacity);
             let lowest = present.saturating_sub(self.profile.max_step_milli);
             self.clear_wanted |= one.planned < lowest;

@@ -3,8 +3,8 @@
 //!
 //! `seed` behaves as the predecessor's documents say. `direct` is for places where acting is a
 //! cgroup write, cheap and immediate; `api` for places where it is a call to the Kubernetes API,
-//! slow and counted. A profile is plain data. Numbers that a document, the kernel or Kubernetes fixes
-//! are named constants beside their rule; what trades one good for another is here.
+//! slow and counted. A profile is plain data. Numbers that a document, the kernel or Kubernetes
+//! fixes are named constants beside their rule; what trades one good for another is here.
 //!
 //! Always: a profile that came through [`Profile::set`] and [`Profile::check`] is within range.
 

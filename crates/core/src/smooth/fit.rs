@@ -108,8 +108,8 @@ pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bo
     true
 }
 
-/// Hands out what rounding left of the budget, a step each, to those that were cut. Room that nobody
-/// has would only tempt the fast loop to give it to whoever comes first.
+/// Hands out what rounding left of the budget, a step each, to those that were cut. Room that
+/// nobody has would only tempt the fast loop to give it to whoever comes first.
 fn give_back_rounding(
     step: Millicores,
     budget: Millicores,

@@ -1,8 +1,13 @@
 //! CFS bandwidth control of one group: a quota per period, throttling, and the burst buffer.
 //!
-//! At the start of a period the runtime is refilled by the quota; what was left over is lost, or
+//! At the end of a period the runtime is refilled by the quota; what was left over is lost, or
 //! kept up to the burst buffer. A group that runs out is throttled until the next period. Setting
 //! another quota refills at once and so ends throttling, as the kernel does.
+//!
+//! Counters follow the kernel, too, and `tests/kernel` holds them against it: a period counts as
+//! throttled if the group is throttled when it ends; one idle period after an active one is
+//! counted, since the kernel's timer stops only then; and at least one thread waits for as long as
+//! the group is throttled, however little work is left.
 
 use walras_core::units::{Millicores, Span};
 
@@ -16,9 +21,9 @@ pub struct Counters {
     pub usage_core_ms: f64,
     /// Time throttled, summed over the CPUs the group would have used.
     pub throttled_core_ms: f64,
-    /// Periods in which a quota was in force and the group was active.
+    /// Periods in which a quota was in force and the group was active, then or in the one before.
     pub nr_periods: u64,
-    /// Those of them in which it was throttled.
+    /// Those of them at whose end it was throttled.
     pub nr_throttled: u64,
     /// Time in which some thread waited for a CPU, whatever the cause.
     pub stalled_ms: f64,
@@ -32,6 +37,7 @@ pub struct Group {
     weight: f64,
     left_core_ms: f64,
     active: bool,
+    was_active: bool,
     throttled: bool,
     counters: Counters,
 }
@@ -44,6 +50,7 @@ impl Default for Group {
             weight: 100.0,
             left_core_ms: f64::INFINITY,
             active: false,
+            was_active: false,
             throttled: false,
             counters: Counters::default(),
         }
@@ -58,6 +65,7 @@ impl Group {
         // The kernel refuses a burst above the quota.
         self.burst_core_ms = limit.map_or(0.0, |limit| per_period(burst.min(limit)));
         self.refill();
+        self.throttled = false;
     }
 
     /// Sets the kernel's weight.
@@ -81,12 +89,13 @@ impl Group {
         self.left_core_ms
     }
 
-    /// A new period: the quota is refilled, and the old period is counted if it was used.
-    pub(super) fn period_begins(&mut self) {
-        if self.quota_core_ms.is_some() && self.active {
+    /// The period is over: it is counted, and the quota is refilled for the next one.
+    pub(super) fn period_ended(&mut self) {
+        if self.quota_core_ms.is_some() && (self.active || self.was_active) {
             self.counters.nr_periods += 1;
             self.counters.nr_throttled += u64::from(self.throttled);
         }
+        self.was_active = self.active;
         self.active = false;
         self.throttled = false;
         self.refill();
@@ -103,10 +112,11 @@ impl Group {
         self.active = true;
         self.counters.usage_core_ms += share.got;
         self.left_core_ms -= share.got;
-        let cut_by_quota = (wanted - share.most).max(0.0);
+        let cut_by_quota = wanted - share.most;
         if cut_by_quota > 1e-9 && self.left_core_ms <= 1e-9 {
             self.throttled = true;
-            self.counters.throttled_core_ms += cut_by_quota;
+            let waiting = wanted.max(threads.min(1.0) * slice_ms);
+            self.counters.throttled_core_ms += waiting - share.got;
         }
         // With several threads it is enough that one of them waits.
         let missing = 1.0 - share.got / wanted;
@@ -116,17 +126,19 @@ impl Group {
     /// What it was given in a slice and could not use is not counted, nor taken from its quota.
     pub(super) fn gave_back(&mut self, unused_core_ms: f64) {
         self.counters.usage_core_ms -= unused_core_ms;
-        self.left_core_ms += unused_core_ms;
+        // The period may have ended since, and what was left over then is not kept beyond the
+        // buffer.
+        self.left_core_ms = (self.left_core_ms + unused_core_ms).min(self.most_core_ms());
+    }
+
+    /// The most that can be there to run in a period.
+    fn most_core_ms(&self) -> f64 {
+        self.quota_core_ms.map_or(f64::INFINITY, |quota| quota + self.burst_core_ms)
     }
 
     fn refill(&mut self) {
-        self.left_core_ms = match self.quota_core_ms {
-            Some(quota) if self.left_core_ms.is_finite() => {
-                (self.left_core_ms + quota).min(quota + self.burst_core_ms)
-            }
-            Some(quota) => quota,
-            None => f64::INFINITY,
-        };
+        let refilled = self.left_core_ms + self.quota_core_ms.unwrap_or(f64::INFINITY);
+        self.left_core_ms = refilled.min(self.most_core_ms());
     }
 }
 

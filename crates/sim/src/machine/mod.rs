@@ -77,12 +77,6 @@ impl Machine {
     /// If `wants` or `got` do not have one entry per group.
     pub fn run_slice(&mut self, wants: &[Want], got: &mut [f64]) {
         assert!(wants.len() == self.groups.len() && got.len() == self.groups.len());
-        if self.slice_in_period == 0 {
-            for group in &mut self.groups {
-                group.period_begins();
-            }
-        }
-        self.slice_in_period = (self.slice_in_period + 1) % (PERIOD_MS / SLICE_MS);
         let slice_ms = f64::from(SLICE_MS);
         self.shares.clear();
         for (group, want) in self.groups.iter().zip(wants) {
@@ -95,5 +89,92 @@ impl Machine {
             got[place] = share.got;
             self.groups[place].ran(share, &wants[place], self.cores);
         }
+        self.slice_in_period = (self.slice_in_period + 1) % (PERIOD_MS / SLICE_MS);
+        if self.slice_in_period == 0 {
+            for group in &mut self.groups {
+                group.period_ended();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walras_core::units::Millicores;
+
+    /// One core, and one group with this limit and burst buffer.
+    fn limited(limit: u64, burst: u64) -> Machine {
+        let mut machine = Machine::new(1.0, 1);
+        machine.group_mut(0).set_limit(Some(Millicores::new(limit)), Millicores::new(burst));
+        machine
+    }
+
+    /// One thread runs for so many slices, with so much to do. Says what was not done.
+    fn run(machine: &mut Machine, slices: u32, work_core_ms: f64) -> f64 {
+        let mut left = work_core_ms;
+        let mut got = [0.0];
+        for _ in 0..slices {
+            machine.run_slice(&[Want { threads: 1.0, work_core_ms: left }], &mut got);
+            left -= got[0];
+        }
+        left
+    }
+
+    /// Periods, throttled ones, and time throttled.
+    fn check(machine: &Machine, nr_periods: u64, nr_throttled: u64, throttled_core_ms: f64) {
+        let counters = machine.group(0).counters();
+        assert_eq!((counters.nr_periods, counters.nr_throttled), (nr_periods, nr_throttled));
+        assert!((counters.throttled_core_ms - throttled_core_ms).abs() < 1e-6, "{counters:?}");
+    }
+
+    #[test]
+    fn one_idle_period_after_an_active_one_is_counted() {
+        let mut machine = limited(200, 0);
+        run(&mut machine, 10, 5.0);
+        check(&machine, 1, 0, 0.0);
+        run(&mut machine, 50, 0.0);
+        check(&machine, 2, 0, 0.0);
+    }
+
+    #[test]
+    fn little_work_is_throttled_as_long_as_much() {
+        let mut machine = limited(200, 0);
+        assert!(run(&mut machine, 20, 21.0) < 1e-9);
+        check(&machine, 2, 1, 80.0);
+    }
+
+    #[test]
+    fn another_limit_ends_throttling_and_the_period_is_not_a_throttled_one() {
+        let mut machine = limited(100, 0);
+        run(&mut machine, 3, 100.0);
+        machine.group_mut(0).set_limit(Some(Millicores::new(800)), Millicores::ZERO);
+        assert!((run(&mut machine, 7, 100.0) - 30.0).abs() < 1e-9);
+        check(&machine, 1, 0, 20.0);
+    }
+
+    #[test]
+    fn another_limit_between_two_periods_leaves_the_count_of_the_first_alone() {
+        let mut machine = limited(100, 0);
+        run(&mut machine, 10, 100.0);
+        machine.group_mut(0).set_limit(Some(Millicores::new(800)), Millicores::ZERO);
+        check(&machine, 1, 1, 90.0);
+    }
+
+    #[test]
+    fn the_buffer_is_full_at_first_and_after_two_idle_periods() {
+        let mut machine = limited(200, 200);
+        assert!((run(&mut machine, 10, 100.0) - 60.0).abs() < 1e-9);
+        run(&mut machine, 20, 0.0);
+        assert!((run(&mut machine, 10, 100.0) - 60.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_given_back_at_the_end_of_a_period_does_not_make_the_next_one_longer() {
+        let mut machine = limited(200, 0);
+        run(&mut machine, 9, 0.0);
+        run(&mut machine, 1, 10.0);
+        machine.gave_back(0, 4.0);
+        assert!((run(&mut machine, 10, 100.0) - 80.0).abs() < 1e-9);
     }
 }

@@ -5,6 +5,7 @@ mod completions;
 mod man;
 mod profiles;
 mod replay;
+mod sim;
 
 use crate::cli::Command;
 use crate::failure::Failure;
@@ -14,6 +15,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Clear(args) => clear::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Sim(args) => sim::run(args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),

@@ -6,7 +6,16 @@ use crate::{refusal_of, stdout_of, walras};
 
 #[test]
 fn the_help_of_every_command_has_an_example() {
-    for command in [&[][..], &["clear"], &["replay"], &["profiles"], &["completions"]] {
+    for command in [
+        &[][..],
+        &["clear"],
+        &["replay"],
+        &["sim"],
+        &["sim", "run"],
+        &["sim", "list"],
+        &["profiles"],
+        &["completions"],
+    ] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
         assert!(help.contains("Examples:\n  walras "), "{command:?}\n{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{command:?}\n{help}");
@@ -25,7 +34,7 @@ fn examples_in_help_name_files_that_exist() {
 
 #[test]
 fn exit_codes_are_in_the_help() {
-    for command in [&[][..], &["clear"], &["replay"]] {
+    for command in [&[][..], &["clear"], &["replay"], &["sim"], &["sim", "run"]] {
         let help = stdout_of(walras(&[command, &["-h"]].concat()));
         assert!(help.contains("Exit codes:\n  0  fine\n"), "{help}");
     }
@@ -168,6 +177,9 @@ fn there_is_a_man_page_for_every_command() {
             "walras-completions.1",
             "walras-profiles.1",
             "walras-replay.1",
+            "walras-sim-list.1",
+            "walras-sim-run.1",
+            "walras-sim.1",
             "walras.1"
         ]
     );

@@ -4,6 +4,7 @@ mod about;
 mod clear;
 mod refused;
 mod replay;
+mod sim;
 
 use assert_cmd::Command;
 

@@ -216,6 +216,8 @@ impl Watch {
     }
 }
 
+mod whole;
+
 // === impl Watch: promises about one action ===
 
 impl Watch {
@@ -419,94 +421,6 @@ impl Watch {
         promise!(
             after.abs_diff(before) <= self.profile.max_step_milli,
             "a step from {before} to {after} is too large"
-        );
-        Ok(())
-    }
-}
-
-// === impl Watch: promises about the node as a whole ===
-
-impl Watch {
-    /// After a slow tick, everything adds up.
-    fn sums_fit(&self, node: &Node) -> Result<(), Broken> {
-        let (capacity, budget) = (self.capacity, self.budget());
-        let requests = self.total(|in_force| in_force.request);
-        promise!(requests <= capacity, "requests of {requests} exceed a capacity of {capacity}");
-        let limits = self.total(|in_force| in_force.limit);
-        // A step larger than the controller accepts takes several ticks.
-        promise!(
-            limits <= budget || self.stepped,
-            "limits of {limits} exceed a budget of {budget}"
-        );
-        let granted = node.pods().filter_map(|pod| pod.grant.map(|grant| grant.amount)).sum();
-        promise!(capacity >= granted, "grants of {granted} exceed a capacity of {capacity}");
-        promise!(node.pods().all(|pod| pod.grant.is_some()), "a pod was not granted anything");
-        Ok(())
-    }
-
-    /// A need lies within bounds, and stays what it was without a new sample.
-    fn needs_are_right(&mut self, node: &Node) -> Result<(), Broken> {
-        for report in node.pods() {
-            let Some(pod) = self.pods.get_mut(report.uid) else {
-                return Err(Broken(format!("{} is reported but gone", report.uid)));
-            };
-            let Some(need) = report.need else {
-                return Err(Broken(format!("{} was cleared without a need", report.uid)));
-            };
-            promise!(pod.bounds.clamp(need) == need, "{} needs {need}", report.uid);
-            promise!(
-                pod.sampled_since_clearing || pod.need.is_none_or(|before| before == need),
-                "{} was not sampled, and yet its need went from {:?} to {need}",
-                report.uid,
-                pod.need
-            );
-            pod.need = Some(need);
-            pod.sampled_since_clearing = false;
-        }
-        Ok(())
-    }
-
-    /// The next tick is not in the past, not now without cause, and not after a slow interval.
-    fn wakes_in_time(&self, outcome: &Outcome) -> Result<(), Broken> {
-        let (now, profile) = (self.now, &self.profile);
-        let wake_at = outcome.wake_at;
-        let fast_due = self.last_fast + profile.fast_loop_interval_ms;
-        let slow_due = self.last_slow + profile.slow_loop_interval_ms;
-        promise!(wake_at >= now, "to be woken in the past: at {wake_at:?}, and it is {now:?}");
-        promise!(
-            wake_at <= now + profile.slow_loop_interval_ms,
-            "to be woken after a slow interval: at {wake_at:?}, and it is {now:?}"
-        );
-        let due = match outcome.wake_for {
-            Loop::Fast => fast_due <= now,
-            Loop::Slow => slow_due <= now || self.clear_wanted,
-        };
-        promise!(wake_at > now || due, "to be woken at once for no reason");
-        Ok(())
-    }
-
-    /// What the node reports is what its actions said, and it always holds together.
-    fn books_agree(&self, node: &Node) -> Result<(), Broken> {
-        let reported: Vec<(&PodUid, InForce)> =
-            node.pods().map(|pod| (pod.uid, pod.in_force)).collect();
-        let seen: Vec<(&PodUid, InForce)> =
-            self.pods.iter().map(|(uid, pod)| (uid, pod.in_force)).collect();
-        promise!(reported == seen, "reported {reported:?}, but seen {seen:?}");
-        for (uid, in_force) in seen {
-            let InForce { limit, request, burst, .. } = in_force;
-            promise!(request <= limit, "{uid}: a limit of {limit} below a request of {request}");
-            promise!(burst <= limit, "{uid}: a burst of {burst} above a limit of {limit}");
-            promise!(
-                burst == Millicores::ZERO
-                    || (self.profile.burst_buffer && node.mode() != Mode::Overloaded),
-                "{uid}: a burst of {burst}, though there should be none"
-            );
-        }
-        let limits = self.total(|in_force| in_force.limit);
-        promise!(
-            limits <= self.budget() + self.brought,
-            "limits of {limits} exceed a budget of {} by more than arrivals brought",
-            self.budget()
         );
         Ok(())
     }

@@ -1,0 +1,83 @@
+//! The colour of each policy, the same in every picture.
+//!
+//! The eight policies that take part by default have the colours of Okabe and Ito, which people can
+//! tell apart whatever they see of red and green, darkened or lightened to stand out from the
+//! page. The others differ from them by the pattern of their lines, too.
+
+/// How one policy is drawn.
+struct Ink {
+    policy: &'static str,
+    /// On a light page.
+    light: &'static str,
+    /// On a dark page.
+    dark: &'static str,
+    /// The pattern of its lines; empty for a solid one.
+    dash: &'static str,
+}
+
+const INKS: [Ink; 14] = [
+    ink("static", "#6b7280", "#9ca3af", "2 3"),
+    ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
+    ink("weights", "#a08400", "#f0e442", "7 3"),
+    ink("even", "#8c5a3c", "#d2a07a", "1 3"),
+    ink("vpa", "#e69f00", "#e69f00", "5 2"),
+    ink("koordinator", "#009e73", "#2fc79b", "8 2 2 2"),
+    ink("autothrottle", "#d55e00", "#ff8445", "4 2"),
+    ink("cruisekube", "#cc79a7", "#e39ac4", "6 2 1 2"),
+    ink("mbcas", "#6b7d1f", "#b6c75a", "3 2"),
+    ink("walras", "#0072b2", "#3d9fe0", ""),
+    ink("walras-api", "#56b4e9", "#8fd3fa", "9 3"),
+    ink("walras-learning", "#5b4bb5", "#a79bf0", "3 1"),
+    ink("walras-proportional", "#1b8f8f", "#5fd3d0", "3 3"),
+    ink("oracle", "#16181d", "#f3f4f6", "1 2"),
+];
+
+/// The class of everything that is drawn for a policy.
+pub(super) fn class_of(policy: &str) -> String {
+    let known = INKS.iter().any(|ink| ink.policy == policy);
+    format!("p-{}", if known { policy } else { "other" })
+}
+
+/// The rules that give each class its colour, and let the others fade while one is pointed at.
+pub(super) fn css() -> String {
+    let mut light = String::new();
+    let mut dark = String::new();
+    let mut fade = String::new();
+    for Ink { policy, light: on_light, dark: on_dark, dash } in &INKS {
+        let dash = if dash.is_empty() { "none" } else { dash };
+        light += &format!(".p-{policy}{{--c:{on_light};--d:{dash}}}\n");
+        dark += &format!(".p-{policy}{{--c:{on_dark}}}\n");
+        fade += &format!("section:has(.p-{policy}:hover) .fades:not(.p-{policy}){{opacity:.13}}\n");
+    }
+    format!(
+        "{light}@media (prefers-color-scheme:dark){{\n{dark}}}\n@media (hover:hover){{\n{fade}}}\n"
+    )
+}
+
+const fn ink(
+    policy: &'static str,
+    light: &'static str,
+    dark: &'static str,
+    dash: &'static str,
+) -> Ink {
+    Ink { policy, light, dark, dash }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::contest::CONTESTANTS;
+
+    #[test]
+    fn every_policy_has_colours_of_its_own() {
+        for contestant in CONTESTANTS {
+            assert_eq!(class_of(contestant.name), format!("p-{}", contestant.name));
+        }
+        assert_eq!(class_of("<b>"), "p-other");
+        for colours in [INKS.map(|ink| ink.light), INKS.map(|ink| ink.dark)] {
+            assert_eq!(BTreeSet::from(colours).len(), INKS.len());
+        }
+    }
+}
