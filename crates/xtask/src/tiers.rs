@@ -22,6 +22,7 @@ pub(crate) enum Tier {
     Tidy,
     Unit,
     Property,
+    Kernel,
     Doc,
     Corpus,
     Fuzz,
@@ -72,7 +73,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         },
         Tier::Lints => Plan::Run {
             needs: vec![Need::Component { name: "clippy", command: "clippy" }],
-            steps: vec![Step::Run(Call::cargo("clippy --workspace --all-targets -- -D warnings"))],
+            steps: vec![Step::Run(Call::cargo(LINT_COMMAND))],
             note: None,
         },
         Tier::Policy => policy(facts),
@@ -86,6 +87,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Tidy => steps(vec![Step::Run(Call::cargo("test --package xtask --no-fail-fast"))]),
         Tier::Unit => unit(facts),
         Tier::Property => property(facts),
+        Tier::Kernel => steps(vec![Step::Run(Call::cargo(KERNEL_COMMAND))]),
         Tier::Doc => steps(vec![
             Step::Run(Call::cargo("test --workspace --doc")),
             Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
@@ -131,9 +133,18 @@ fn is_property(test: &str) -> bool {
     test.starts_with("prop_")
 }
 
+/// The one test that needs more than a compiler: root, and a kernel to compare the model with.
+const KERNEL_TEST: &str = "kernel";
+const KERNEL_COMMAND: &str =
+    "test --package walras-sim --features real-kernel --test kernel -- --nocapture";
+/// With the feature, so that the test that only some machines can run is linted everywhere.
+const LINT_COMMAND: &str =
+    "clippy --workspace --all-targets --features walras-sim/real-kernel -- -D warnings";
+
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
-    for test in facts.workspace.tests.iter().filter(|test| !is_property(test)) {
+    let ordinary = |test: &&String| !is_property(test) && *test != KERNEL_TEST;
+    for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
     }
     let build = call.clone().arg("--no-run");
@@ -232,6 +243,7 @@ impl Tier {
             Self::Tidy => "tidy",
             Self::Unit => "unit",
             Self::Property => "property",
+            Self::Kernel => "kernel",
             Self::Doc => "doc",
             Self::Corpus => "corpus",
             Self::Fuzz => "fuzz",
@@ -249,6 +261,7 @@ impl Tier {
             Self::Tidy => "the repository keeps its own rules, and this tool works",
             Self::Unit => "every unit and integration test passes",
             Self::Property => "the market keeps its promises on generated inputs",
+            Self::Kernel => "the simulator's machine behaves like the kernel of this one",
             Self::Doc => "examples in the documentation run, and its links lead somewhere",
             Self::Corpus => "every input that fuzzing ever kept is still handled",
             Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
@@ -262,7 +275,12 @@ impl Tier {
             Self::Format | Self::Lints | Self::Policy | Self::Pure | Self::Tidy | Self::Unit => {
                 false
             }
-            Self::Property | Self::Doc | Self::Corpus | Self::Fuzz | Self::Manual => true,
+            Self::Property
+            | Self::Kernel
+            | Self::Doc
+            | Self::Corpus
+            | Self::Fuzz
+            | Self::Manual => true,
         }
     }
 }
@@ -328,7 +346,7 @@ mod tests {
             },
             workspace: Workspace {
                 packages: names(&["walras", "walras-core", "walras-fuzz", "xtask"]),
-                tests: names(&["golden", "prop_market", "prop_need"]),
+                tests: names(&["golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
             },
             nightly: Some("nightly-x".to_owned()),
