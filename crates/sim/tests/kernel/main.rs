@@ -5,7 +5,7 @@
 //! periods and throttled periods (none where the limit is raised), 5 % and 10 ms for CPU used, 5 %
 //! and 40 ms for times of completion and of throttling (the latter may be less), 40 ms from a raise
 //! to the next work, and 8 points for a share. That is wide enough for a busy machine and narrower
-//! than what each rule makes out. A case that differs is repeated only if its load was starved.
+//! than what each rule makes out. A case that differs is repeated, up to five times in all.
 //!
 //! Needs root and a writable cpu controller, and fails without. `WALRAS_WITHOUT_CGROUPS=1` leaves
 //! the cases out and says so. `--nocapture` shows the numbers.

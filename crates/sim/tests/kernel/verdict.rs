@@ -1,13 +1,14 @@
 //! Kernel and model side by side: the table, the tolerances, and when a case is tried again.
 //!
-//! A case is tried again only if it failed and the load process was seen to be starved. A
-//! difference on a machine that had time for it is a failure at once.
+//! A case that differs is tried again, up to five times, and says why if it knows: the load process
+//! was starved, or a fresh executable was still being read from disk while it was measured. What
+//! disturbs a measurement passes; a model that is wrong is wrong every time.
 
 use std::fmt;
 
 use crate::real::Disturbed;
 
-/// How often a case is tried on a busy machine.
+/// How often a case is tried.
 const TRIES: u32 = 5;
 /// What the load may lose to its neighbours before that explains a failure.
 const BEARABLE_MS: f64 = 15.0;
@@ -46,23 +47,20 @@ pub(crate) fn judge(
 ) -> Result<String, String> {
     let mut told = format!("{case}\n");
     for _ in 0..TRIES {
-        let disturbed = match attempt() {
+        match attempt() {
             Ok(attempt) => {
                 told += &attempt.to_string();
                 if attempt.holds() {
                     return Ok(told);
                 }
-                attempt.lost_ms > BEARABLE_MS
+                told += if attempt.lost_ms > BEARABLE_MS {
+                    "  the machine was too busy for that\n"
+                } else {
+                    "  the kernel and the model differ; once more\n"
+                };
             }
-            Err(Disturbed(why)) => {
-                told += &format!("  {why}\n");
-                true
-            }
-        };
-        if !disturbed {
-            return Err(format!("{told}  the kernel and the model differ"));
+            Err(Disturbed(why)) => told += &format!("  {why}\n"),
         }
-        told += "  the machine was too busy for that\n";
     }
     Err(told)
 }
@@ -145,17 +143,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_the_tolerance_is_accepted_and_the_rest_fails_at_once() {
+    fn what_is_within_the_tolerance_is_accepted_and_the_rest_fails_every_time() {
         let both_sides = Tolerance::of(10.0, 1.0);
         let or_less = Tolerance { or_less: true, ..both_sides };
         for kernel in [89.0, 100.0, 111.0] {
             assert_eq!(check(kernel, both_sides, 0.0), (true, 1), "{kernel}");
         }
         for kernel in [0.0, 88.0, 112.0] {
-            assert_eq!(check(kernel, both_sides, 0.0), (false, 1), "{kernel}");
+            assert_eq!(check(kernel, both_sides, 0.0), (false, TRIES), "{kernel}");
         }
         assert_eq!(check(0.0, or_less, 0.0), (true, 1));
-        assert_eq!(check(112.0, or_less, 0.0), (false, 1));
+        assert_eq!(check(112.0, or_less, 0.0), (false, TRIES));
     }
 
     #[test]
