@@ -1,6 +1,6 @@
 //! Holds a node to its promises: told every fact and every answer, it says which promise broke.
 //!
-//! Property tests and fuzzers call it. It keeps its own books from facts and actions alone and
+//! The property tests call it. It keeps its own books from facts and actions alone and
 //! compares them with what the node reports, so neither can be wrong unnoticed.
 //!
 //! Always: it judges only what the core documents; a tick it accepts changed nothing else.
