@@ -13,6 +13,7 @@ use crate::load::{Histogram, Load};
 use crate::machine::{Machine, SLICE_MS};
 use crate::policy::{Actuation, Policy, Setting, View};
 use crate::scenario::{PodSpec, Scenario};
+use crate::target::slo_ms;
 
 /// How long a limit stays.
 const STRETCH_S: u32 = 5;
@@ -36,7 +37,7 @@ impl Oracle {
     pub fn new(scenario: &Scenario, number: u32) -> Self {
         let limits = scenario.pods.iter().enumerate().map(|(place, pod)| {
             let seed = crate::run::pod_seed(scenario, number, place);
-            foresee(scenario, pod, seed)
+            foresee(scenario, pod, slo_ms(scenario, place), seed)
         });
         Self {
             limits: limits.collect(),
@@ -97,8 +98,7 @@ struct Glimpse {
 }
 
 /// The least limit for each stretch of the pod's life.
-fn foresee(scenario: &Scenario, pod: &PodSpec, seed: u64) -> Vec<Millicores> {
-    let slo_ms = crate::run::slo_ms(scenario, pod, seed);
+fn foresee(scenario: &Scenario, pod: &PodSpec, slo_ms: Option<f64>, seed: u64) -> Vec<Millicores> {
     let capacity = scenario.node.capacity;
     let mut future = Future::new(scenario, pod, seed);
     let stretches = scenario.duration_s.div_ceil(STRETCH_S);

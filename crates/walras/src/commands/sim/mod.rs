@@ -4,7 +4,6 @@
 //! came of it, `page` writes the report.
 
 mod asked;
-mod crew;
 mod json;
 mod list;
 mod page;
