@@ -1,24 +1,28 @@
 //! Chooses the market's constants: tries values one constant at a time on training scenarios, keeps
 //! what costs less, and is judged on scenarios it has not seen.
 //!
-//! What a choice costs is core-hours of limit, plus a price for every minute in which a service
+//! Called by `walras sim tune`. What a choice costs is core-hours of limit, plus a price for every minute in which a service
 //! missed its target, plus a price for changes beyond what the profile should need. The search is
 //! seeded and deterministic; it never looks at the test suite.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use walras_core::profile::{Profile, ProfileName, Value};
 use walras_core::rng::Rng;
 
-use crate::fleet::run_fleet;
-use crate::measure::Figures;
+use crate::crew;
+use crate::measure::{Figures, Summary};
 use crate::policy::{Actuation, Market};
+use crate::run::{Unwatched, run_node};
 use crate::scenario::Scenario;
+use crate::target::with_targets;
 
 /// What one violation minute is worth, in core-hours.
 pub const VIOLATION_CORE_HOURS: f64 = 0.2;
 /// What one change per pod-hour beyond the allowance is worth, in core-hours per scenario.
-const RESIZE_CORE_HOURS: f64 = 0.02;
+pub const RESIZE_CORE_HOURS: f64 = 0.02;
 
 /// A constant, and the values to try for it.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +56,7 @@ pub const KNOBS: &[Knob] = &[
 ];
 
 /// One value that was tried.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
     /// The constant.
     pub key: &'static str,
@@ -64,22 +68,49 @@ pub struct Trial {
     pub kept: bool,
 }
 
-/// A search in progress.
-#[derive(Debug)]
-pub struct Search<'a> {
-    training: &'a [Scenario],
-    threads: NonZeroUsize,
-    best: Profile,
-    best_cost: f64,
-    evaluations: u32,
+/// A constant that a search changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Its configuration name.
+    pub key: &'static str,
+    /// What it was.
+    pub from: Value,
+    /// What it is now.
+    pub to: Value,
+    /// By how much the cost fell each time it was changed, added up.
+    pub saved_core_hours: f64,
 }
 
-impl<'a> Search<'a> {
+/// A search in progress.
+#[derive(Debug)]
+pub struct Search {
+    training: Vec<Scenario>,
+    threads: NonZeroUsize,
+    start: Profile,
+    start_cost: f64,
+    best: Profile,
+    best_cost: f64,
+    tried: u32,
+    saved_core_hours: BTreeMap<&'static str, f64>,
+}
+
+impl Search {
     /// A search from a profile's present constants.
     #[must_use]
-    pub fn new(start: Profile, training: &'a [Scenario], threads: NonZeroUsize) -> Self {
-        let best_cost = cost(&start, &judge(&start, training, threads));
-        Self { training, threads, best: start, best_cost, evaluations: 1 }
+    pub fn new(start: Profile, training: &[Scenario], threads: NonZeroUsize) -> Self {
+        let training: Vec<Scenario> =
+            training.iter().map(|scenario| with_targets(scenario, threads)).collect();
+        let start_cost = cost(&start, &judge(&start, &training, threads));
+        Self {
+            training,
+            threads,
+            best: start.clone(),
+            start,
+            start_cost,
+            best_cost: start_cost,
+            tried: 0,
+            saved_core_hours: BTreeMap::new(),
+        }
     }
 
     /// Tries every value of every constant, in a random order, until a whole round changes nothing
@@ -90,7 +121,7 @@ impl<'a> Search<'a> {
             let mut improved = false;
             for knob in shuffled(&mut rng) {
                 for &value in knob.values {
-                    if self.evaluations >= evaluations_max {
+                    if self.tried >= evaluations_max {
                         return;
                     }
                     improved |= self.try_value(knob.key, value, tried);
@@ -114,10 +145,26 @@ impl<'a> Search<'a> {
         self.best_cost
     }
 
-    /// How many sets of constants were judged.
+    /// What the constants cost that it started from.
     #[must_use]
-    pub const fn evaluations(&self) -> u32 {
-        self.evaluations
+    pub const fn start_cost(&self) -> f64 {
+        self.start_cost
+    }
+
+    /// How many other sets of constants were tried.
+    #[must_use]
+    pub const fn tried(&self) -> u32 {
+        self.tried
+    }
+
+    /// What differs between the best constants and those it started from, by name.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Change> {
+        let change = |(&key, &saved_core_hours): (&&'static str, &f64)| {
+            let (from, to) = (self.start.get(key)?, self.best.get(key)?);
+            (from != to).then_some(Change { key, from, to, saved_core_hours })
+        };
+        self.saved_core_hours.iter().filter_map(change).collect()
     }
 
     fn try_value(&mut self, key: &'static str, value: f64, tried: &mut dyn FnMut(&Trial)) -> bool {
@@ -127,11 +174,12 @@ impl<'a> Search<'a> {
         if set.is_err() || !profile.check().is_empty() || value_now == profile.get(key) {
             return false;
         }
-        self.evaluations += 1;
-        let cost = cost(&profile, &judge(&profile, self.training, self.threads));
+        self.tried += 1;
+        let cost = cost(&profile, &judge(&profile, &self.training, self.threads));
         let kept = cost < self.best_cost;
         tried(&Trial { key, value, cost, kept });
         if kept {
+            *self.saved_core_hours.entry(key).or_default() += self.best_cost - cost;
             self.best = profile;
             self.best_cost = cost;
         }
@@ -139,22 +187,33 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What a profile does on each scenario.
+/// What a profile does on each scenario. All nodes of all scenarios are shared out to the threads.
 #[must_use]
 pub fn judge(profile: &Profile, scenarios: &[Scenario], threads: NonZeroUsize) -> Vec<Figures> {
     let actuation = match profile.name {
         ProfileName::Direct => Actuation::Cgroup,
         ProfileName::Api | ProfileName::Seed => Actuation::Api,
     };
-    scenarios
-        .iter()
-        .map(|scenario| {
-            let make = |scenario: &Scenario, _: u32| -> Box<dyn crate::policy::Policy> {
-                Box::new(Market::new(profile.clone(), actuation, &scenario.node, &scenario.pods))
-            };
-            run_fleet(scenario, &make, threads, &|| {}).summary.figures()
-        })
-        .collect()
+    let nodes = |place: usize| (0..scenarios[place].nodes).map(move |number| (place, number));
+    let mut jobs: Vec<(usize, u32)> = (0..scenarios.len()).flat_map(nodes).collect();
+    // The long ones first, so that no thread is left alone with one of them at the end.
+    jobs.sort_by_key(|&(place, number)| (Reverse(length(&scenarios[place])), place, number));
+    let done = crew::all_done(&jobs, threads, &|&(place, number)| {
+        let scenario = &scenarios[place];
+        let mut market = Market::new(profile.clone(), actuation, &scenario.node, &scenario.pods);
+        (place, Summary::of(&run_node(scenario, number, &mut market, &mut Unwatched)))
+    });
+    let mut sums = vec![Summary::default(); scenarios.len()];
+    for (place, summary) in &done {
+        sums[*place].add(summary);
+    }
+    sums.iter().map(Summary::figures).collect()
+}
+
+/// About how long a node of it takes.
+fn length(scenario: &Scenario) -> u64 {
+    let pods = u64::try_from(scenario.pods.len()).unwrap_or(u64::MAX);
+    pods.saturating_mul(u64::from(scenario.duration_s))
 }
 
 /// What figures cost, in core-hours.

@@ -95,6 +95,7 @@ const SIM_HELP: &str = concat!(
 Examples:
   walras sim list
   walras sim run storms --policy static,vpa,walras,oracle
+  walras sim tune --evaluations 100
 ",
     exit_codes!("standard error says what and where")
 );
@@ -130,6 +131,29 @@ in use. Each becomes a pod. The same scenario, seed and policies always give the
 any machine and with any number of threads.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
+);
+
+const SIM_TUNE_HELP: &str = concat!(
+    "\
+Examples:
+  walras sim tune                                     the constants of the profile direct
+  walras sim tune --profile api --evaluations 100
+  walras sim tune --train mine.toml --test others.toml --json | jq .config
+
+Values are tried one constant at a time, in a random order, until nothing is better any more or
+the evaluations are used up; what costs less is kept. A cost is in core-hours: those of the limits,
+0.2 for each minute in which a service missed its target, and 0.02 for each change per pod-hour
+above 10 (api) or 1000 (direct). Scenarios for judging are never searched on: one of the suite
+test is refused as --train, and so is one that is given for both.
+
+The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\", \"to\",
+\"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are {\"cost_before\",
+\"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
+\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before and
+after, and for test those of rivals. The config has the keys to use the result by, as a config
+line of `walras replay` takes them.
+",
+    exit_codes!("nothing is searched, and standard error names everything that is wrong")
 );
 
 const SIM_LIST_HELP: &str = "\
@@ -242,6 +266,9 @@ pub(crate) enum SimCommand {
     /// Run scenarios under several policies, and compare what they came to
     #[command(after_help = SIM_RUN_HELP)]
     Run(SimRunArgs),
+    /// Search better constants for the market, and judge them by scenarios that were not searched on
+    #[command(after_help = SIM_TUNE_HELP)]
+    Tune(SimTuneArgs),
     /// List the built-in scenarios, and the policies
     #[command(after_help = SIM_LIST_HELP)]
     List(SimListArgs),
@@ -284,6 +311,37 @@ pub(crate) struct SimRunArgs {
     pub(crate) report: Option<PathBuf>,
 }
 
+/// What to search.
+#[derive(Debug, Args)]
+pub(crate) struct SimTuneArgs {
+    /// Whose constants to start from
+    #[arg(long, value_enum, default_value_t = TunedProfile::Direct)]
+    pub(crate) profile: TunedProfile,
+    /// A scenario to search on; all of the suite train where there are none
+    #[arg(long = "train", value_name = "SCENARIO|FILE.toml")]
+    pub(crate) training: Vec<String>,
+    /// A scenario to judge by; all of the suite test where there are none
+    #[arg(long = "test", value_name = "SCENARIO|FILE.toml")]
+    pub(crate) tests: Vec<String>,
+    /// How many sets of constants to try at most
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 250,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub(crate) evaluations: u32,
+    /// Where the random order of constants starts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many threads; as many as the machine can run where it is not said
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print JSON for programs, not tables for people
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// How to list.
 #[derive(Debug, Args)]
 pub(crate) struct SimListArgs {
@@ -321,6 +379,24 @@ pub(crate) enum ProfileChoice {
     Direct,
     /// Where acting is an API write
     Api,
+}
+
+/// A profile that can be tuned. The third, seed, is as its documents have it, whatever is better.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TunedProfile {
+    /// Where acting is a cgroup write
+    Direct,
+    /// Where acting is an API write
+    Api,
+}
+
+impl From<TunedProfile> for ProfileName {
+    fn from(choice: TunedProfile) -> Self {
+        match choice {
+            TunedProfile::Direct => Self::Direct,
+            TunedProfile::Api => Self::Api,
+        }
+    }
 }
 
 impl From<FairnessChoice> for Fairness {
