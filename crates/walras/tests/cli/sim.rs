@@ -65,6 +65,18 @@ fn a_scenario_is_told_in_a_sentence_a_table_and_a_comparison() {
 }
 
 #[test]
+fn everybody_can_take_part() {
+    let document = json_of(&[TINY, "--policy", "all", "--hours", "0.003"]);
+    let policies = document["scenarios"][0]["policies"].as_array().unwrap();
+    let list: Value = serde_json::from_str(&stdout_of(walras(&["sim", "list", "--json"]))).unwrap();
+    let known = list["policies"].as_array().unwrap().iter().map(|policy| &policy["name"]);
+    assert_eq!(
+        policies.iter().map(|policy| &policy["policy"]).collect::<Vec<_>>(),
+        known.collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn without_the_market_nothing_is_compared() {
     let text = stdout_of(walras(&["sim", "run", TINY, "--policy", "static,none"]));
     assert!(!text.contains("rival") && !text.contains("walras"), "{text}");
@@ -216,8 +228,9 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
          periodic, ramp, storms, steady-train, bursty-train, periodic-train, ramp-train, \
          storms-train, idle, stampede, tenants, greedy, twins, jobs, fleet\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
-         even, vpa, koordinator, autothrottle, cruisekube, mbcas, walras, walras-api, \
-         walras-learning, walras-proportional, oracle\n"
+         even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
+         walras-api, walras-learning, walras-api-learning, walras-proportional, \
+         walras-api-proportional, oracle\n"
     );
 }
 
