@@ -170,6 +170,9 @@ impl<'a> NodeRun<'a> {
                 continue;
             };
             pod.tally.period_passed(setting);
+            if let Some(memory) = &self.scenario.pods[place].memory {
+                pod.tally.memory_seen(memory.in_use_mib(pod.load.in_progress()));
+            }
             if passed.is_multiple_of(per_second) {
                 pod.tally.second_passed(pod.load.offered_cores(), setting);
             }

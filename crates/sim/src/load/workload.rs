@@ -195,6 +195,12 @@ impl Load {
         !self.queue.is_empty() || self.backlog_core_ms > 0.0 || self.startup_left_core_ms > 0.0
     }
 
+    /// How many requests were accepted and are not yet answered.
+    #[must_use]
+    pub fn in_progress(&self) -> f64 {
+        length(&self.queue)
+    }
+
     /// Whether it answers requests.
     #[must_use]
     pub const fn is_service(&self) -> bool {

@@ -265,3 +265,29 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_run() {
     let stderr = refused(&[TINY, "--report", "nowhere/page.html"]);
     assert_eq!(stderr, "error: nowhere/page.html: there is no folder nowhere\n");
 }
+
+#[test]
+fn memory_is_told_where_a_pod_says_what_it_takes_and_grows_with_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.toml");
+    let pod = |limit: &str| {
+        format!(
+            "name = 'memory'\nabout = 'Too much to do.'\nminutes = 1\ncores = 2\n[[pod]]\n\
+             name = 'web'\nrequest = '100m'\nlimit = '{limit}'\n\
+             memory = {{ base_mib = 100, per_request_mib = 2 }}\n\
+             service = {{ cost_ms = 10, rate = {{ constant = 50 }} }}\n"
+        )
+    };
+    let mut peaks = Vec::new();
+    for limit in ["2", "300m"] {
+        std::fs::write(&path, pod(limit)).unwrap();
+        let document = json_of(&[path.to_str().unwrap(), "--policy", "static"]);
+        let policy = &document["scenarios"][0]["policies"][0];
+        let (peak, mean) = (&policy["memory_peak_mib"], &policy["memory_mean_mib"]);
+        let (peak, mean) = (peak.as_f64().unwrap(), mean.as_f64().unwrap());
+        assert!(100.0 < mean && mean < peak, "{mean} {peak}");
+        peaks.push(peak);
+    }
+    // 0.3 of the 0.5 cores that are wanted leave 20 requests waiting every second.
+    assert!(peaks[0] < 150.0 && peaks[1] > 2000.0, "{peaks:?}");
+}

@@ -140,10 +140,12 @@ pub(super) fn pod(limit: Option<Millicores>) -> PodSpec {
         startup: None,
         request: REQUEST,
         limit,
+        min: None,
         weight: Weight::ONE,
         start_s: 0.0,
         stop_s: None,
         slo_ms: None,
         slo_known: false,
+        memory: None,
     }
 }
