@@ -95,3 +95,45 @@ impl Sum {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::Contestant;
+    use crate::scenario::builtin;
+
+    fn check(policy: &str) {
+        let found = builtin().iter().find(|builtin| builtin.name == "fleet").expect("built in");
+        let mut scenario = found.scenario();
+        scenario.nodes = 5;
+        scenario.duration_s = 20;
+        let contestant = Contestant::named(policy).expect("known");
+        let told = |threads| {
+            let make = |scenario: &Scenario, number| contestant.policy(scenario, number);
+            let threads = NonZeroUsize::new(threads).expect("at least one");
+            // Every bit of every sum is in there.
+            format!("{:?}", run_fleet(&scenario, &make, threads, &|| {}))
+        };
+        let one = told(1);
+        assert_eq!(told(2), one, "{policy}");
+        assert_eq!(told(9), one, "{policy}");
+    }
+
+    #[test]
+    fn a_fleet_is_the_same_to_the_last_bit_on_any_number_of_threads() {
+        for policy in ["walras", "walras-api-learning", "vpa", "koordinator-be"] {
+            check(policy);
+        }
+    }
+
+    #[test]
+    fn nodes_are_added_in_their_order_whoever_was_faster() {
+        let result = || NodeResult { summary: Summary::default(), pods: None };
+        let mut sum = Sum::default();
+        for (number, early) in [(2, 1), (1, 2), (0, 0), (4, 1), (3, 0)] {
+            sum.add(number, result());
+            assert_eq!(sum.early.len(), early, "after node {number}");
+        }
+        assert_eq!(sum.next, 5);
+    }
+}
