@@ -226,7 +226,8 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
         refused(&["stedy", "--policy", "static,wallras"]),
         "error: there is no scenario \"stedy\"; did you mean steady? known are steady, bursty, \
          periodic, ramp, storms, steady-train, bursty-train, periodic-train, ramp-train, \
-         storms-train, idle, stampede, tenants, greedy, twins, jobs, fleet\n\
+         storms-train, crowd-train, neighbour-train, rollout-train, idle, stampede, tenants, \
+         greedy, twins, jobs, fleet\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
          even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
          walras-api, walras-learning, walras-api-learning, walras-proportional, \
