@@ -134,14 +134,17 @@ its mean and its limit twice that; the node has twice the peaks of all, in whole
   bitbrains  a heading with Timestamp [ms];CPU cores;CPU usage [%]
   alibaba    machine_id,time_stamp,cpu_util_percent, with a heading or without
   google     a heading with start_time,end_time,machine_id,average_usage_cpus
-A path may end in # and the name of a machine, where a file has several. The same scenario, seed and policies always give the same figures, on
-any machine and with any number of threads.
+A path may end in # and the name of a machine, where a file has several.
+
+The same scenario, seed and policies always give the same figures, on any machine and with any
+number of threads.
 
 The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
 \"request_core_hours\", \"slack_ratio\", \"throttled_period_ratio\", \"latency_p50_ms\",
 \"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\", \"batch_completion_s\",
-\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none of is
-null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib as well.
+\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none
+of is null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib
+as well.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
 );
@@ -159,11 +162,11 @@ the evaluations are used up; what costs less is kept. A cost is in core-hours: t
 above 10 (api) or 1000 (direct). Scenarios for judging are never searched on: one of the suite
 test is refused as --train, and so is one that is given for both.
 
-The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\", \"to\",
-\"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are {\"cost_before\",
-\"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
-\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before and
-after, and for test those of rivals. The config has the keys to use the result by, as a config
+The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
+\"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are
+{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
+\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before
+and after, and for test those of rivals. The config has the keys to use the result by, as a config
 line of `walras replay` takes them.
 ",
     exit_codes!("nothing is searched, and standard error names everything that is wrong")
@@ -279,7 +282,7 @@ pub(crate) enum SimCommand {
     /// Run scenarios under several policies, and compare what they came to
     #[command(after_help = SIM_RUN_HELP)]
     Run(SimRunArgs),
-    /// Search better constants for the market, and judge them by scenarios that were not searched on
+    /// Search better constants for the market, and judge them by other scenarios
     #[command(after_help = SIM_TUNE_HELP)]
     Tune(SimTuneArgs),
     /// List the built-in scenarios, and the policies

@@ -143,8 +143,8 @@ fn detect(mut lines: Lines<'_>, file: &str) -> Result<Format, TraceError> {
     }
 }
 
-/// Whether a line begins a file of Alibaba's: by its name of a column, or by a number where the time
-/// and the usage are. A heading of another file has neither.
+/// Whether a line begins a file of Alibaba's: by its name of a column, or by a number where the
+/// time and the usage are. A heading of another file has neither.
 fn is_alibaba(first: &Row<'_>) -> bool {
     let is_number = |cell: &str| cell.parse::<f64>().is_ok();
     let measured = || first.cells(',').skip(1).take(2);
