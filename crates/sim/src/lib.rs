@@ -2,10 +2,10 @@
 //!
 //! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who
 //! runs; a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass,
-//! [`fleet`] does so for many nodes on the threads of a [`crew`], [`contest`] for many policies, and
-//! [`measure`] counts against each service's [`target`]. The
-//! [`oracle`] is the yardstick; [`tune`] chooses constants; [`recording`] and [`report`] show what
-//! happened. The market itself is the real one, `walras_core::node`.
+//! [`fleet`] does so for many nodes, [`contest`] for many policies, [`crew`] on several threads, and
+//! [`measure`] counts against each service's [`target`]. The [`oracle`] is the yardstick;
+//! [`tune`] chooses constants; [`recording`] and [`report`] show what happened. The market itself
+//! is the real one, `walras_core::node`.
 //!
 //! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`]
 //! answers the same questions as the core in slower and plainer ways, [`fact`] is what happens to a

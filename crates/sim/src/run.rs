@@ -151,7 +151,8 @@ impl<'a> NodeRun<'a> {
             self.machine.run_slice(&self.wants, &mut self.got);
             let cores = self.machine.cores();
             for (place, (pod, &got)) in self.pods.iter_mut().zip(&self.got).enumerate() {
-                if pod.setting.is_some() {
+                // What wants nothing, as what is not there does, has nothing to run.
+                if self.wants[place].work_core_ms > 0.0 {
                     let at_ms = at_ms - pod.started_ms;
                     let ran = pod.load.run(at_ms, got, cores, pod.tally.minute_mut());
                     self.machine.gave_back(place, got - ran);

@@ -1,9 +1,9 @@
 //! Chooses the market's constants: tries values one constant at a time on training scenarios, keeps
 //! what costs less, and is judged on scenarios it has not seen.
 //!
-//! Called by `walras sim tune`. What a choice costs is core-hours of limit, plus a price for every minute in which a service
-//! missed its target, plus a price for changes beyond what the profile should need. The search is
-//! seeded and deterministic; it never looks at the test suite.
+//! Called by `walras sim tune`. What a choice costs is core-hours of limit, plus a price for every
+//! minute in which a service missed its target, plus a price for changes beyond what the profile
+//! should need. The search is seeded and deterministic; it never looks at the test suite.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

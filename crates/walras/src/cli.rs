@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
+use walras_sim::scenario::trace::Format;
 
 /// The version and the commit it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
@@ -126,15 +127,24 @@ file. One that has all it needs:
   request = \"500m\"
   batch = { threads = 4 }
 
-A trace is a file of numbers, one per line, or a CSV with a heading: requests per second, or CPU
-in use. Each becomes a pod. The same scenario, seed and policies always give the same figures, on
-any machine and with any number of threads.
+A trace becomes a pod: a service whose requests take 10 ms of CPU, or recorded usage. Its request is
+its mean and its limit twice that; the node has twice the peaks of all, in whole cores. Formats:
+  requests   a number of requests a line, a line a second
+  percent    a number a line, a line every 300 s, 100 is one core (has to be said: --trace-format)
+  bitbrains  a heading with Timestamp [ms];CPU cores;CPU usage [%]
+  alibaba    machine_id,time_stamp,cpu_util_percent, with a heading or without
+  google     a heading with start_time,end_time,machine_id,average_usage_cpus
+A path may end in # and the name of a machine, where a file has several.
+
+The same scenario, seed and policies always give the same figures, on any machine and with any
+number of threads.
 
 The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
 \"request_core_hours\", \"slack_ratio\", \"throttled_period_ratio\", \"latency_p50_ms\",
 \"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\", \"batch_completion_s\",
-\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none of is
-null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib as well.
+\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none
+of is null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib
+as well.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
 );
@@ -152,11 +162,11 @@ the evaluations are used up; what costs less is kept. A cost is in core-hours: t
 above 10 (api) or 1000 (direct). Scenarios for judging are never searched on: one of the suite
 test is refused as --train, and so is one that is given for both.
 
-The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\", \"to\",
-\"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are {\"cost_before\",
-\"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
-\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before and
-after, and for test those of rivals. The config has the keys to use the result by, as a config
+The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
+\"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are
+{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
+\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before
+and after, and for test those of rivals. The config has the keys to use the result by, as a config
 line of `walras replay` takes them.
 ",
     exit_codes!("nothing is searched, and standard error names everything that is wrong")
@@ -272,7 +282,7 @@ pub(crate) enum SimCommand {
     /// Run scenarios under several policies, and compare what they came to
     #[command(after_help = SIM_RUN_HELP)]
     Run(SimRunArgs),
-    /// Search better constants for the market, and judge them by scenarios that were not searched on
+    /// Search better constants for the market, and judge them by other scenarios
     #[command(after_help = SIM_TUNE_HELP)]
     Tune(SimTuneArgs),
     /// List the built-in scenarios, and the policies
@@ -289,6 +299,9 @@ pub(crate) struct SimRunArgs {
     /// A recorded load to replay; all of them together make one more scenario
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) traces: Vec<PathBuf>,
+    /// How all traces are written down; where it is not said, each tells by its first line
+    #[arg(long, value_enum, requires = "traces")]
+    pub(crate) trace_format: Option<TraceFormat>,
     /// The policies that take part, or all
     #[arg(
         long = "policy",
@@ -374,6 +387,33 @@ pub(crate) enum FairnessChoice {
     Proportional,
     /// By weight alone, up to the need; asking for more gains nothing
     Nash,
+}
+
+/// How a trace is written down.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// Requests per second, one number a line
+    Requests,
+    /// CPU in percent, one number a line, every 300 s
+    Percent,
+    /// A CSV of GWA-T-12
+    Bitbrains,
+    /// A machine_usage.csv
+    Alibaba,
+    /// Usage by start and end time
+    Google,
+}
+
+impl From<TraceFormat> for Format {
+    fn from(choice: TraceFormat) -> Self {
+        match choice {
+            TraceFormat::Requests => Self::Requests,
+            TraceFormat::Percent => Self::Percent,
+            TraceFormat::Bitbrains => Self::Bitbrains,
+            TraceFormat::Alibaba => Self::Alibaba,
+            TraceFormat::Google => Self::Google,
+        }
+    }
 }
 
 /// A profile by its name on the command line.

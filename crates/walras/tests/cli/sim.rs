@@ -177,10 +177,35 @@ fn a_trace_is_a_scenario() {
 }
 
 #[test]
+fn a_trace_is_read_as_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.txt");
+    std::fs::write(&path, "50\n150\n").unwrap();
+    let path = path.to_str().unwrap();
+    let request_core_hours = |more: &[&str]| {
+        let run = ["--trace", path, "--policy", "static", "--hours", "0.01"];
+        let document = json_of(&[&run[..], more].concat());
+        document["scenarios"][0]["policies"][0]["request_core_hours"].as_f64().unwrap() / 0.01
+    };
+    // The mean is 100 requests of 10 ms a second, and 100 % of a core.
+    assert!((request_core_hours(&["--trace-format", "percent"]) - 1.0).abs() < 1e-9);
+    assert!((request_core_hours(&[]) - 1.0).abs() < 1e-9);
+    let run = |more: &[&str]| {
+        let arguments = ["sim", "run", "--trace", path, "--policy", "static", "--hours", "0.01"];
+        stdout_of(walras(&[&arguments[..], more].concat()))
+    };
+    assert_ne!(run(&["--trace-format", "percent"]), run(&["--trace-format", "requests"]));
+    let stderr = refused(&["--trace", path, "--trace-format", "google"]);
+    assert!(stderr.contains("usage.txt: line 1: the header has no column"), "{stderr}");
+    let stderr = refused(&[TINY, "--trace-format", "percent"]);
+    assert!(stderr.contains("--trace <FILE>"), "{stderr}");
+}
+
+#[test]
 fn the_scenario_in_the_help_can_be_run() {
     let help = stdout_of(walras(&["sim", "run", "--help"]));
     let from = help.find("  name = \"mine\"").unwrap();
-    let example = &help[from..help.find("\nA trace is").unwrap()];
+    let example = &help[from..help.find("\nA trace becomes").unwrap()];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     std::fs::write(&path, example).unwrap();

@@ -5,9 +5,9 @@
 //! 10 % of the node at a time, falls at once, is never less than 2 ms per period of 100 ms, and is
 //! left as it is when it would change by less than 1 % of the node.
 //!
-//! Simplified: the original sets one quota on the group that holds all best-effort pods. Groups have
-//! no groups in them here, so the budget is divided among the pods by their requests, up to their
-//! declared limits; what one does not use is not passed on to another within the second.
+//! Simplified: the original sets one quota on the group that holds all best-effort pods. Groups
+//! have no groups in them here, so the budget is divided among the pods by their requests, up to
+//! their declared limits; what one does not use is not passed on to another within the second.
 
 use walras_core::units::{Millicores, Ratio};
 

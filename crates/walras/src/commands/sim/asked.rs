@@ -72,7 +72,7 @@ fn scenarios(args: &SimRunArgs, problems: &mut Vec<String>) -> (Vec<Scenario>, O
         }
     }
     if !args.traces.is_empty() {
-        match scenario::from_traces(&args.traces, None) {
+        match scenario::from_traces(&args.traces, args.trace_format.map(Into::into)) {
             Ok(scenario) => scenarios.push(scenario),
             Err(error) => problems.push(error.to_string()),
         }
