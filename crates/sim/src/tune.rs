@@ -21,6 +21,9 @@ use crate::target::with_targets;
 
 /// What one violation minute is worth, in core-hours.
 pub const VIOLATION_CORE_HOURS: f64 = 0.2;
+/// What a core-hour of work done is worth, in core-hours of limit. Services do the same work under
+/// any constants that serve them; batch jobs do more where there is room.
+pub const WORK_CORE_HOURS: f64 = 2.0;
 /// What one change per pod-hour beyond the allowance is worth, in core-hours per scenario.
 pub const RESIZE_CORE_HOURS: f64 = 0.02;
 
@@ -33,26 +36,32 @@ pub struct Knob {
     pub values: &'static [f64],
 }
 
-/// The constants that trade capacity for latency or for changes.
+/// The constants that trade capacity for latency, for work or for changes.
 pub const KNOBS: &[Knob] = &[
-    Knob { key: "slow_loop_interval_ms", values: &[1000.0, 2000.0, 5000.0, 15_000.0] },
-    Knob { key: "window_s", values: &[15.0, 30.0, 60.0, 120.0, 300.0] },
-    Knob { key: "window_quantile", values: &[0.8, 0.9, 0.95, 0.99] },
-    Knob { key: "throttle_target", values: &[0.005, 0.01, 0.02, 0.05] },
-    Knob { key: "headroom_gain", values: &[0.3, 1.0, 3.0] },
-    Knob { key: "headroom_fade", values: &[0.01, 0.02, 0.05, 0.1] },
-    Knob { key: "headroom_start", values: &[0.5, 1.0, 2.0, 4.0] },
-    Knob { key: "spread_floor", values: &[0.02, 0.05, 0.1, 0.2] },
+    Knob { key: "fast_loop_interval_ms", values: &[100.0, 200.0, 1000.0, 2000.0] },
+    Knob { key: "slow_loop_interval_ms", values: &[500.0, 1000.0, 2000.0, 5000.0, 15_000.0] },
+    Knob { key: "window_s", values: &[5.0, 10.0, 30.0, 120.0, 300.0, 600.0] },
+    Knob { key: "window_quantile", values: &[0.7, 0.9, 0.99, 1.0] },
+    Knob { key: "throttle_target", values: &[0.005, 0.02, 0.05, 0.1] },
+    Knob { key: "headroom_gain", values: &[0.1, 0.3, 1.0, 3.0] },
+    Knob { key: "headroom_fade", values: &[0.002, 0.005, 0.01, 0.02, 0.05] },
+    Knob { key: "headroom_start", values: &[1.0, 2.0, 4.0] },
+    Knob { key: "spread_floor", values: &[0.02, 0.05, 0.1] },
     Knob { key: "boost_factor", values: &[1.5, 2.0, 3.0] },
-    Knob { key: "boost_period_ratio", values: &[0.1, 0.25, 0.6, 1.0] },
-    Knob { key: "boost_hold_ms", values: &[1000.0, 2000.0, 5000.0, 10_000.0, 60_000.0] },
-    Knob { key: "boost_half_life_ms", values: &[1000.0, 2000.0, 5000.0, 30_000.0] },
+    Knob { key: "boost_periods", values: &[2.0, 3.0, 4.0, 8.0] },
+    Knob { key: "boost_period_ratio", values: &[0.1, 0.25, 0.5, 0.6, 1.0] },
+    Knob { key: "boost_hold_ms", values: &[0.0, 500.0, 5000.0, 60_000.0, 300_000.0] },
+    Knob { key: "boost_half_life_ms", values: &[100.0, 500.0, 5000.0, 30_000.0] },
     Knob { key: "peak_factor", values: &[0.0, 1.1, 1.5] },
-    Knob { key: "raise_band", values: &[0.02, 0.05, 0.1, 0.2] },
+    Knob { key: "hot_memory_s", values: &[0.0, 60.0, 600.0] },
+    Knob { key: "raise_band", values: &[0.05, 0.1, 0.2, 0.3] },
     Knob { key: "shrink_band", values: &[0.05, 0.1, 0.2, 0.3] },
-    Knob { key: "shrink_hold_ms", values: &[1000.0, 2000.0, 5000.0, 15_000.0, 180_000.0] },
-    Knob { key: "limit_floor_milli", values: &[200.0, 300.0, 500.0, 800.0] },
-    Knob { key: "clear_gap_ms", values: &[1000.0, 5000.0, 15_000.0] },
+    Knob { key: "shrink_hold_ms", values: &[0.0, 1000.0, 5000.0, 60_000.0, 180_000.0] },
+    Knob { key: "limit_floor_milli", values: &[200.0, 500.0, 800.0] },
+    Knob { key: "startup_grace_ms", values: &[5000.0, 15_000.0, 45_000.0] },
+    Knob { key: "contain_after_ms", values: &[30_000.0, 60_000.0, 120_000.0] },
+    Knob { key: "contain_factor", values: &[1.25, 1.5, 2.0, 3.0] },
+    Knob { key: "idle_guard", values: &[0.05, 0.1, 0.2] },
 ];
 
 /// One value that was tried.
@@ -221,14 +230,14 @@ fn length(scenario: &Scenario) -> u64 {
 pub fn cost(profile: &Profile, figures: &[Figures]) -> f64 {
     // Cgroup writes are nearly free; API writes are counted.
     let allowance = match profile.name {
-        ProfileName::Direct => 1000.0,
+        ProfileName::Direct => 1500.0,
         ProfileName::Api | ProfileName::Seed => 10.0,
     };
     figures
         .iter()
         .map(|figures| {
             let too_many = (figures.resizes_per_pod_hour - allowance).max(0.0);
-            figures.core_hours
+            figures.core_hours - figures.used_core_hours * WORK_CORE_HOURS
                 + figures.slo_violation_minutes * VIOLATION_CORE_HOURS
                 + too_many * RESIZE_CORE_HOURS
         })

@@ -31,6 +31,10 @@ impl Node {
         let mut held = alloc::vec::Vec::new();
         for (place, pod) in self.pods.iter_mut().enumerate() {
             let is_cut = pod.grant.is_some_and(|grant| grant.reason == Reason::Cut);
+            // What is not known never shrinks a pod.
+            if is_cut && !pod.is_known {
+                continue;
+            }
             pod.cut_since = is_cut.then(|| pod.cut_since.unwrap_or(now));
             if pod.cut_since.is_some_and(|since| now.since(since) >= patience) {
                 held.push(place);

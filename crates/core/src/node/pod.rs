@@ -51,6 +51,8 @@ pub struct PodReport<'a> {
     pub in_force: InForce,
     /// Whether it is looked at by every fast tick.
     pub hot: bool,
+    /// Its cap, if it takes all it can get while others need theirs.
+    pub contained_at: Option<Millicores>,
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +83,8 @@ pub(super) struct Pod {
     pub(super) hot: bool,
     /// How many throttled periods in a row the fast loop saw up to now.
     pub(super) throttled_in_a_row: u64,
+    /// Whether there was a new sample at the last clearing.
+    pub(super) is_known: bool,
     /// Since when the market could not give it what it needs.
     pub(super) cut_since: Option<Moment>,
     /// The cap of a pod that takes all it can get, while others need theirs.
@@ -130,6 +134,7 @@ impl Pod {
             latency_missed: false,
             hot: true,
             throttled_in_a_row: 0,
+            is_known: false,
             cut_since: None,
             contained_at: None,
             lesson: None,
@@ -151,6 +156,7 @@ impl Pod {
             grant: self.grant.as_ref(),
             in_force: self.in_force,
             hot: self.hot,
+            contained_at: self.contained_at,
         }
     }
 

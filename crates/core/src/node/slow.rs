@@ -63,6 +63,7 @@ impl Node {
             let pod = &mut self.pods[place];
             let sampled = pod.slow_window();
             let missing = !sampled && pod.added_at + self.profile.sampling_interval_ms < now;
+            pod.is_known = sampled;
             pod.estimate_need(&self.profile, sampled);
             if missing {
                 let (uid, ever_sampled) = (pod.uid().clone(), pod.latest.is_some());
