@@ -2,8 +2,8 @@
 //!
 //! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who
 //! runs; a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass,
-//! [`fleet`] does so for many nodes, [`contest`] for many policies, [`crew`] on several threads, and
-//! [`measure`] counts against each service's [`target`]. The [`oracle`] is the yardstick;
+//! [`fleet`] does so for many nodes, [`contest`] for many policies, [`crew`] on several threads,
+//! and [`measure`] counts against each service's [`target`]. The [`oracle`] is the yardstick;
 //! [`tune`] chooses constants; [`recording`] and [`report`] show what happened. The market itself
 //! is the real one, `walras_core::node`.
 //!

@@ -109,7 +109,7 @@ mod tests {
             for (place, quota) in quotas.iter_mut().enumerate() {
                 let most = quota.most_core_ms();
                 ensure!(
-                    quota.ran_core_ms <= most + CLOSE,
+                    at_most(quota.ran_core_ms, most),
                     "{place} ran more than {most} in a period"
                 );
                 quota.refill();
@@ -134,7 +134,7 @@ mod tests {
     ) -> Verdict {
         let pool = cores * f64::from(SLICE_MS);
         let total: f64 = got.iter().sum();
-        ensure!(total <= pool + CLOSE, "{total} core-ms ran on {cores} cores");
+        ensure!(at_most(total, pool), "{total} core-ms ran on {cores} cores");
         let most: Vec<f64> = wants
             .iter()
             .zip(quotas)
@@ -146,9 +146,9 @@ mod tests {
             .collect();
         let has_all = |place: usize| got[place] >= most[place] - CLOSE;
         for place in 0..members.len() {
-            ensure!(got[place] >= 0.0, "{place} ran {}", got[place]);
+            ensure!(at_most(0.0, got[place]), "{place} ran {}", got[place]);
             ensure!(
-                got[place] <= most[place] + CLOSE,
+                at_most(got[place], most[place]),
                 "{place} ran {} of {}",
                 got[place],
                 most[place]
@@ -161,7 +161,7 @@ mod tests {
         }
         seen.spare += u64::from(total < pool - CLOSE);
         // Whoever waits has the same per weight, and nobody has more per weight than they do.
-        let per_weight = |place: usize| got[place] / f64::from(members[place].weight);
+        let per_weight = |place: usize| got[place] * 1e4 / f64::from(members[place].weight);
         let waiting: Vec<usize> = (0..members.len()).filter(|&place| !has_all(place)).collect();
         seen.crowded += u64::from(waiting.len() > 1);
         if let Some(&first) = waiting.first() {
@@ -253,7 +253,7 @@ mod tests {
             machine.run_slice(&wants, &mut got);
             for (place, load) in loads.iter_mut().enumerate() {
                 let run = load.run(at_ms, got[place], cores, &mut latencies);
-                ensure!(run <= got[place] + CLOSE, "{place} ran {run} of {}", got[place]);
+                ensure!(at_most(run, got[place]), "{place} ran {run} of {}", got[place]);
                 machine.gave_back(place, got[place] - run);
                 ran[place] += run;
             }
@@ -347,7 +347,7 @@ mod tests {
         PodSpec {
             name: format!("pod-{place}"),
             load,
-            startup: (within(rng, 0, 3) == 0).then(|| Startup { work_core_s: 2.0, threads: 2.0 }),
+            startup: (within(rng, 0, 3) == 0).then_some(Startup { work_core_s: 2.0, threads: 2.0 }),
             request: Millicores::new(within(rng, 1, limit)),
             limit: (within(rng, 0, 3) > 0).then_some(Millicores::new(limit)),
             min: None,
@@ -358,6 +358,10 @@ mod tests {
             slo_known: within(rng, 0, 1) == 0,
             memory: None,
         }
+    }
+
+    fn at_most(one: f64, other: f64) -> bool {
+        one <= other + CLOSE
     }
 
     fn close(one: f64, other: f64) -> bool {

@@ -164,10 +164,10 @@ test is refused as --train, and so is one that is given for both.
 
 The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
 \"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are
-{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"setting\",
-\"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the policies before
-and after, and for test those of rivals. The config has the keys to use the result by, as a config
-line of `walras replay` takes them.
+{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\",
+\"setting\", \"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the
+policies before and after, and for test those of rivals. The config has the keys to use the result
+by, as a config line of `walras replay` takes them.
 ",
     exit_codes!("nothing is searched, and standard error names everything that is wrong")
 );
