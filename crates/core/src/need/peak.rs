@@ -16,6 +16,12 @@ pub struct Peak {
 }
 
 impl Peak {
+    /// The peak of a pod that nobody has seen at work yet.
+    #[must_use]
+    pub const fn starting(guess: Millicores, at: Moment) -> Self {
+        Self { newer: guess, older: Millicores::ZERO, newer_since: at }
+    }
+
     /// The pod used `usage` until `at`.
     pub fn used(&mut self, usage: Millicores, at: Moment, memory: Span) {
         let half = Span::from_us(memory.as_us() / 2);

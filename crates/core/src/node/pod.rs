@@ -115,7 +115,8 @@ impl Pod {
             slow_from: None,
             second_from: None,
             window: Window::new(slots, &profile.window_rule()),
-            peak: Peak::default(),
+            // Somebody thought that it might need that much.
+            peak: Peak::starting(facts.limit.min(facts.bounds.max()), now),
             target_factor: Ratio::ONE,
             signal: None,
             need: None,
@@ -187,14 +188,16 @@ impl Pod {
     }
 
     /// A pod is worth looking at often while it is throttled or close to its limit, and for a while
-    /// after a raise: whoever had a burst will have another one.
+    /// after a raise, since whoever had a burst will have another one, and after it arrived, since
+    /// nobody knows it yet.
     pub(super) fn judge_heat(&mut self, signal: &Signal, profile: &Profile, now: Moment) {
         let near_limit = signal.usage >= self.in_force.limit.scale_floor(HOT_USAGE);
         let memory = Span::from_s(u64::from(profile.hot_memory_s));
         self.hot = near_limit
             || signal.throttled_periods > 0
             || self.latency_missed
-            || self.boost.was_raised_within(memory, now);
+            || self.boost.was_raised_within(memory, now)
+            || now.since(self.added_at) < memory;
     }
 
     /// Counts throttled periods over the ends of windows. A window with a free period in it ends a

@@ -184,8 +184,8 @@ profile! {
         "What that peak is multiplied by; 0 forgets it.";
     hot_memory_s: u32, "s", 0.0 to 86_400.0,
         [0, 600, 0],
-        "How long a pod that was raised is looked at by every fast tick: whoever had a burst will \
-         have another one.";
+        "How long a pod that was raised, or is new, is looked at by every fast tick: whoever had a \
+         burst will have another one.";
     effect_wait_ms: Span, "ms", 0.0 to 600_000.0,
         [ms(2000), ms(100), ms(2000)],
         "How long a raise takes to take effect: one must not raise again before that.";
