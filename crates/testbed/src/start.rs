@@ -1,0 +1,220 @@
+//! Brings a testbed up, step by step, and says how far it is.
+//!
+//! The keeper comes first, so that everything that follows is ended if we are not there to do it.
+//! Called by `testbed` alone; on failure the caller ends what was started.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Pid;
+
+use crate::assets::Program;
+use crate::image::{self, Image};
+use crate::plan::{self, Launch, Part};
+use crate::progress::{say, wait_for};
+use crate::settings::{self, Settings};
+use crate::state::{Phase, Spec, State};
+use crate::testbed::{PATIENCE, Testbed};
+use crate::{certs, cgroup, config, keeper, process};
+
+/// Programs of the machine that a real node needs, and the Debian packages that have them.
+const MACHINE: [(&str, &str); 5] = [
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("mount", "mount"),
+    ("ip", "iproute2"),
+    ("sleep", "coreutils"),
+];
+
+/// Says what the machine lacks for `spec`, if anything.
+pub(crate) fn check_machine(spec: Spec) -> Result<()> {
+    ensure!(cfg!(target_os = "linux"), "a testbed needs Linux");
+    if !spec.real_node {
+        return Ok(());
+    }
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "a real node needs root, for containers and cgroups; become root, or leave the node out \
+         with `--control-plane-only`"
+    );
+    for (program, package) in MACHINE {
+        ensure!(
+            settings::system_program(program).is_some(),
+            "{program} is missing; install the package {package}"
+        );
+    }
+    Ok(())
+}
+
+/// Starts everything and waits until it is ready.
+pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
+    let begun = Instant::now();
+    let state = testbed.state.clone();
+    say(&format!("starting {} in {}", state.spec.words(), state.dir.display()));
+    start_keeper(&state, settings)?;
+    certs::write(&state)?;
+    for (path, text) in config::files(&state, &testbed.programs)? {
+        let folder = path.parent().context("a file is in a folder")?;
+        fs::create_dir_all(folder)?;
+        fs::write(&path, text)?;
+    }
+    let images = if state.spec.real_node {
+        start_anchor(&state)?;
+        cgroup::make(&state.cgroup())?;
+        testbed.start_part(Part::Containerd)?;
+        [Image::Pause, Image::Loadgen].as_slice()
+    } else {
+        &[]
+    };
+    testbed.start_part(Part::Etcd)?;
+    testbed.start_part(Part::ApiServer)?;
+    if !images.is_empty() {
+        testbed.import(images, settings)?;
+    }
+    testbed.wait_for_api_server()?;
+    say(&format!("the API server is ready after {:.1} s", begun.elapsed().as_secs_f64()));
+    testbed.start_part(Part::ControllerManager)?;
+    testbed.start_part(Part::Scheduler)?;
+    if state.spec.real_node {
+        testbed.start_part(Part::Kubelet)?;
+    }
+    if state.spec.kwok_nodes > 0 {
+        testbed.start_part(Part::Kwok)?;
+        let nodes = config::kwok_nodes(&state);
+        testbed.kubectl()?.run_with(&["create", "-f", "-"], &nodes)?;
+    }
+    testbed.wait_for_nodes()?;
+    testbed.state.phase = Phase::Up;
+    testbed.state.save()?;
+    say(&format!("up after {:.1} s", begun.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+fn start_keeper(state: &State, settings: &Settings) -> Result<()> {
+    let program = keeper_program(&settings.checkout)?;
+    let args = vec!["keep".to_owned(), state.dir.display().to_string()];
+    // It needs nothing of Settings but a value where one is expected.
+    let launch = Launch {
+        part: Part::Keeper,
+        program,
+        args,
+        env: Vec::new(),
+        search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+        inside: None,
+    };
+    process::start(&state.dir, &launch)?;
+    wait_for_part(state, Part::Keeper, || Ok(keeper::listens(&state.dir)))
+}
+
+/// The program that keeps testbeds: us, or what cargo builds.
+fn keeper_program(checkout: &Path) -> Result<PathBuf> {
+    let name = Part::Keeper.programs()[0];
+    let us = std::env::current_exe()?;
+    if us.file_name().is_some_and(|file| file == name) {
+        return Ok(us);
+    }
+    let built = image::compile(&[name], None, checkout)?;
+    built.into_iter().find(|path| path.ends_with(name)).context("cargo built no keeper")
+}
+
+fn start_anchor(state: &State) -> Result<()> {
+    process::start(&state.dir, &plan::anchor(state))?;
+    let anchored = state.dir.join("anchored");
+    wait_for("folders of the testbed's own", PATIENCE, || {
+        let ready = anchored.exists() && process::find(&state.dir, Part::Anchor).is_some();
+        if !ready && process::all(&state.dir).iter().all(|p| p.part != Part::Anchor.name()) {
+            let said = process::last_words(&state.dir, Part::Anchor);
+            bail!("the node cannot have folders of its own:\n{said}");
+        }
+        Ok(ready.then_some(()))
+    })
+}
+
+/// Waits until `part` is ready, unless it ends before.
+fn wait_for_part(state: &State, part: Part, ready: impl Fn() -> Result<bool>) -> Result<()> {
+    let what = format!("the start of {}", part.name());
+    let outcome = wait_for(&what, PATIENCE, || {
+        if ready()? {
+            return Ok(Some(()));
+        }
+        if process::all(&state.dir).iter().all(|process| process.part != part.name()) {
+            bail!("{} ended", part.name());
+        }
+        Ok(None)
+    });
+    outcome.with_context(|| {
+        let log = process::log(&state.dir, part);
+        format!(
+            "{} did not start; {} ends with:\n{}\n",
+            part.name(),
+            log.display(),
+            process::last_words(&state.dir, part)
+        )
+    })
+}
+
+// === impl Testbed ===
+
+impl Testbed {
+    /// Starts `part` with the configuration that is in the testbed's folder.
+    pub(crate) fn start_part(&self, part: Part) -> Result<()> {
+        let anchor: Option<Pid> = process::find(&self.state.dir, Part::Anchor).map(|p| p.pid);
+        let launch = plan::launch(part, &self.state, &self.programs, anchor)?;
+        process::start(&self.state.dir, &launch)
+    }
+
+    /// Waits until the API server says that it is ready.
+    pub(crate) fn wait_for_api_server(&self) -> Result<()> {
+        let kubectl = self.kubectl()?;
+        wait_for_part(&self.state, Part::ApiServer, || {
+            Ok(kubectl.run(&["get", "--raw=/readyz", "--request-timeout=5s"]).is_ok())
+        })
+    }
+
+    /// Builds `images` and gives them to containerd.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be built or imported.
+    pub fn import(&self, images: &[Image], settings: &Settings) -> Result<()> {
+        let dir = &self.state.dir;
+        let socket = dir.join("containerd/containerd.sock");
+        let archives = image::build(images, settings, &dir.join("images"))?;
+        wait_for_part(&self.state, Part::Containerd, || Ok(UnixStream::connect(&socket).is_ok()))?;
+        for archive in archives {
+            let output = Command::new(self.programs.place(Program::Ctr)?)
+                .arg("--address")
+                .arg(&socket)
+                .args(["--namespace", "k8s.io", "images", "import"])
+                .arg(&archive)
+                .output()?;
+            ensure!(
+                output.status.success(),
+                "{} cannot be imported: {}",
+                archive.display(),
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits until every node is ready.
+    pub(crate) fn wait_for_nodes(&self) -> Result<()> {
+        let spec = self.state.spec;
+        let wanted = usize::try_from(spec.kwok_nodes)? + usize::from(spec.real_node);
+        let kubectl = self.kubectl()?;
+        let ready = || {
+            let args = ["get", "nodes", "--no-headers"];
+            // A moment after the start, the API server may not know its own rights yet.
+            let text = kubectl.run(&args).unwrap_or_default();
+            let is_ready = |line: &&str| line.split_whitespace().nth(1) == Some("Ready");
+            Ok(text.lines().filter(is_ready).count() == wanted)
+        };
+        let part = if spec.real_node { Part::Kubelet } else { Part::ApiServer };
+        wait_for_part(&self.state, part, ready)
+    }
+}
