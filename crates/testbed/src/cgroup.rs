@@ -29,7 +29,7 @@ pub struct CpuMax {
 
 /// Makes the cgroup `name` in every tree, with everything that its children need.
 pub(crate) fn make(name: &str) -> Result<()> {
-    for root in trees() {
+    for root in trees().into_iter().filter(|root| has_controllers(root)) {
         let group = root.join(name);
         fs::create_dir_all(&group)
             .with_context(|| format!("cannot make {}; a real node needs root", group.display()))?;
@@ -139,8 +139,15 @@ fn trees() -> Vec<PathBuf> {
     // Several names may lead to one tree.
     let trees = entries.filter_map(|entry| entry.path().canonicalize().ok());
     let trees: BTreeSet<PathBuf> =
-        trees.filter(|tree| tree.join("tasks").exists() && !is_unified(tree)).collect();
+        trees.filter(|tree| tree.join("cgroup.procs").exists()).collect();
     trees.into_iter().collect()
+}
+
+/// Beside trees for each controller there may be one for all that has none. A container runtime uses
+/// it nevertheless, and nobody else has to.
+fn has_controllers(tree: &Path) -> bool {
+    let controllers = fs::read_to_string(tree.join("cgroup.controllers"));
+    controllers.map_or(true, |controllers| !controllers.trim().is_empty())
 }
 
 fn is_unified(tree: &Path) -> bool {
