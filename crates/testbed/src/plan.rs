@@ -57,8 +57,6 @@ pub(crate) struct Launch {
     pub(crate) part: Part,
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<String>,
-    /// Additions to an otherwise empty environment.
-    pub(crate) env: Vec<(String, String)>,
     pub(crate) search_path: String,
     /// The process whose view of the file system it shares.
     pub(crate) inside: Option<Pid>,
@@ -93,7 +91,7 @@ pub(crate) fn launch(
         Part::Etcd => (Program::Etcd, etcd(state)),
         Part::ApiServer => (Program::ApiServer, api_server(state)),
         Part::ControllerManager => (Program::ControllerManager, controller_manager(state)),
-        Part::Scheduler => (Program::Scheduler, vec![config(state, "scheduler.json")]),
+        Part::Scheduler => (Program::Scheduler, scheduler(state)),
         Part::Containerd => (Program::Containerd, vec![config(state, "containerd.toml")]),
         Part::Kubelet => (Program::Kubelet, kubelet(state)),
         Part::Kwok => (Program::Kwok, kwok(state)),
@@ -102,19 +100,7 @@ pub(crate) fn launch(
     // containerd looks for its shim, and the shim for runc, on the search path.
     let folder = program.parent().map(|folder| format!("{}:", folder.display()));
     let search_path = format!("{}{SYSTEM_PATH}", folder.unwrap_or_default());
-    // Debian's etcd refuses to start on processors that its authors do not test on.
-    let env = match part {
-        Part::Etcd => vec![("ETCD_UNSUPPORTED_ARCH".to_owned(), "arm64".to_owned())],
-        Part::Keeper
-        | Part::Anchor
-        | Part::ApiServer
-        | Part::ControllerManager
-        | Part::Scheduler
-        | Part::Containerd
-        | Part::Kubelet
-        | Part::Kwok => Vec::new(),
-    };
-    Ok(Launch { part, program, args, env, search_path, inside: anchor })
+    Ok(Launch { part, program, args, search_path, inside: anchor })
 }
 
 /// How to start what holds the folders that only the testbed sees.
@@ -139,7 +125,6 @@ pub(crate) fn anchor(state: &State) -> Launch {
         part: Part::Anchor,
         program: "unshare".into(),
         args,
-        env: Vec::new(),
         search_path: SYSTEM_PATH.to_owned(),
         inside: None,
     }
@@ -220,6 +205,10 @@ fn controller_manager(state: &State) -> Vec<String> {
         format!("--cluster-signing-cert-file={}", file(state, "certs/ca.crt")),
         format!("--cluster-signing-key-file={}", file(state, "certs/ca.key")),
     ]
+}
+
+fn scheduler(state: &State) -> Vec<String> {
+    vec![config(state, "scheduler.json"), "--secure-port=0".to_owned()]
 }
 
 fn kubelet(state: &State) -> Vec<String> {
@@ -336,6 +325,10 @@ mod tests {
         for part in Part::ALL.into_iter().skip(2) {
             let text = check(part);
             assert!(!text.contains("0.0.0.0") && !text.contains("127.0.0.1"), "{text}");
+        }
+        // These two would listen on every address of the machine.
+        for part in [Part::ControllerManager, Part::Scheduler] {
+            assert!(check(part).contains(" --secure-port=0"), "{}", part.name());
         }
     }
 

@@ -59,7 +59,6 @@ pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<()> {
         .env_clear()
         .env("PATH", &launch.search_path)
         .env("HOME", dir)
-        .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .env(TESTBED, dir)
         .env(PART, launch.part.name())
         .stdin(Stdio::null())
@@ -192,7 +191,6 @@ mod tests {
             part,
             program: "/bin/sleep".into(),
             args: vec!["600".into()],
-            env: Vec::new(),
             search_path: "/bin".into(),
             inside: None,
         }

@@ -18,7 +18,7 @@ use crate::plan::{self, Launch, Part};
 use crate::progress::{say, wait_for};
 use crate::settings::{self, Settings};
 use crate::state::{Phase, Spec, State};
-use crate::testbed::{PATIENCE, Testbed};
+use crate::testbed::{PATIENCE, Testbed, missing};
 use crate::{certs, cgroup, config, keeper, process};
 
 /// Programs of the machine that a real node needs, and the Debian packages that have them.
@@ -88,6 +88,9 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
         testbed.kubectl()?.run_with(&["create", "-f", "-"], &nodes)?;
     }
     testbed.wait_for_nodes()?;
+    if let Some(part) = missing(&state) {
+        bail!("{} ended:\n{}", part.name(), process::last_words(&state.dir, part));
+    }
     testbed.state.phase = Phase::Up;
     testbed.state.save()?;
     say(&format!("up after {:.1} s", begun.elapsed().as_secs_f64()));
@@ -97,12 +100,10 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
 fn start_keeper(state: &State, settings: &Settings) -> Result<()> {
     let program = keeper_program(&settings.checkout)?;
     let args = vec!["keep".to_owned(), state.dir.display().to_string()];
-    // It needs nothing of Settings but a value where one is expected.
     let launch = Launch {
         part: Part::Keeper,
         program,
         args,
-        env: Vec::new(),
         search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
         inside: None,
     };

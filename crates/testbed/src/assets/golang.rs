@@ -52,17 +52,12 @@ pub(crate) fn build(module: &Module, folder: &Path) -> Result<()> {
     let Module { name, version: wanted, .. } = module;
     say(&format!("building {name} {wanted} with {version}, once; this takes minutes"));
     let begun = Instant::now();
-    let mut command = go(&source);
-    command.args(["build", "-v", "-mod=readonly", "-trimpath"]);
-    command.arg("-tags").arg(&module.tags).arg("-ldflags").arg(module.linker_flags());
-    // Go takes a path that ends with a slash for a folder, and creates it.
-    command.arg("-o").arg(format!("{}/", unfinished.display()));
-    command.args(module.programs.iter().map(|name| format!("{}/cmd/{name}", module.path)));
-    follow(command, &format!("{name} {wanted}"), begun)?;
-    for program in &module.programs {
-        if !unfinished.join(program).is_file() {
-            bail!("the build of {name} {wanted} left no program {program}");
-        }
+    for (program, package) in &module.programs {
+        let mut command = go(&source);
+        command.args(["build", "-v", "-mod=readonly", "-trimpath"]);
+        command.arg("-tags").arg(&module.tags).arg("-ldflags").arg(module.linker_flags());
+        command.arg("-o").arg(unfinished.join(program)).arg(package);
+        follow(command, &format!("{program} {wanted}"), begun)?;
     }
     fs::rename(&unfinished, &bin)?;
     fs::write(folder.join("built-from"), &module.go_sum)?;

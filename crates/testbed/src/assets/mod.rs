@@ -273,7 +273,7 @@ impl Programs {
 
 impl Module {
     fn has(&self, program: &str) -> bool {
-        self.programs.iter().any(|name| name == program)
+        self.programs.contains_key(program)
     }
 }
 

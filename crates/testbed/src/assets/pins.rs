@@ -32,8 +32,8 @@ pub struct Module {
     pub sum: String,
     /// The SHA-256 of the `go.sum` that pins everything below it.
     pub go_sum: String,
-    /// The programs that are built.
-    pub programs: Vec<String>,
+    /// The programs that are built, and Go's names for their packages.
+    pub programs: BTreeMap<String, String>,
     /// Variables that the linker sets, so that the programs know their version.
     pub stamps: Vec<String>,
     /// Build tags.
@@ -67,6 +67,9 @@ impl Module {
     /// The files that pin the module: `go.mod` and `go.sum`.
     pub(crate) fn files(&self) -> Option<(&'static str, &'static str)> {
         match self.name.as_str() {
+            "etcd" => {
+                Some((include_str!("../../go/etcd/go.mod"), include_str!("../../go/etcd/go.sum")))
+            }
             "kubernetes" => Some((
                 include_str!("../../go/kubernetes/go.mod"),
                 include_str!("../../go/kubernetes/go.sum"),
@@ -116,9 +119,8 @@ mod tests {
             assert_eq!(sha256(go_sum), module.go_sum, "{name}: the sum of go.sum");
             assert!(go_sum.contains(&format!("{path} {version} {sum}\n")), "{name}: the sum");
             assert!(go_mod.contains(&format!("\t{path} {version}")), "{name}: the version");
-            for program in &module.programs {
-                let tool = format!("{path}/cmd/{program}\n");
-                assert!(go_mod.contains(&tool), "{name}: the tool {program}");
+            for package in module.programs.values() {
+                assert!(go_mod.contains(&format!("{package}\n")), "{name}: the tool {package}");
             }
         }
     }
