@@ -30,8 +30,8 @@ impl Testbed {
     ///
     /// If it does not start.
     pub fn start_api_server(&self) -> Result<()> {
-        self.start_part(Part::ApiServer)?;
-        self.wait_for_api_server()
+        let api_server = self.start_part(Part::ApiServer)?;
+        self.wait_for_api_server(api_server)
     }
 
     /// Kills the kubelet, as a crash would. Containers keep running.
@@ -49,8 +49,8 @@ impl Testbed {
     ///
     /// If it does not start.
     pub fn start_kubelet(&self) -> Result<()> {
-        self.start_part(Part::Kubelet)?;
-        self.wait_for_nodes()
+        let kubelet = self.start_part(Part::Kubelet)?;
+        self.wait_for_nodes(Some(kubelet))
     }
 
     /// Stops etcd in its tracks: the API server can neither read nor write until it goes on.
@@ -86,7 +86,7 @@ impl Testbed {
     ///
     /// If it cannot be started.
     pub fn start_scheduler(&self) -> Result<()> {
-        self.start_part(Part::Scheduler)
+        self.start_part(Part::Scheduler).map(drop)
     }
 
     /// Makes traffic on `way` arrive this much later, each way.

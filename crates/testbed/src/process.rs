@@ -10,7 +10,8 @@ use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -25,6 +26,8 @@ use crate::plan::{Launch, Part};
 const TESTBED: &str = "WALRAS_TESTBED";
 /// The variable that names the part.
 const PART: &str = "WALRAS_TESTBED_PART";
+/// How often to look again at a process that is just becoming another program.
+const BECOMING: u32 = 200;
 /// How many of the last lines of a log are shown.
 const LAST_LINES: usize = 25;
 
@@ -40,8 +43,9 @@ pub(crate) struct Process {
     handle: OwnedFd,
 }
 
-/// Starts `launch` as a process of the testbed in `dir`, in the background.
-pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<()> {
+/// Starts `launch` as a process of the testbed in `dir`, in the background. The handle says whether
+/// it has ended, and need not be kept.
+pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<Child> {
     let mut command = match launch.inside {
         Some(anchor) => {
             let mut command = Command::new("nsenter");
@@ -66,8 +70,7 @@ pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<()> {
         .stderr(out)
         // Not of our group, so that Ctrl-C reaches us and not the testbed.
         .process_group(0);
-    command.spawn().with_context(|| format!("cannot start {}", launch.program.display()))?;
-    Ok(())
+    command.spawn().with_context(|| format!("cannot start {}", launch.program.display()))
 }
 
 /// Every process of the testbed in `dir`.
@@ -115,7 +118,7 @@ fn look(dir: &Path, pid: Pid) -> Option<Process> {
     // The handle comes first: what is read after that is about the process it holds, or nothing.
     let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     let folder = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
-    let environment = fs::read(folder.join("environ")).ok()?;
+    let environment = environment(&folder)?;
     let variable = |name: &str| {
         let mut pairs = environment.split(|byte| *byte == 0);
         pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
@@ -128,6 +131,22 @@ fn look(dir: &Path, pid: Pid) -> Option<Process> {
     let first = arguments.split(|byte| *byte == 0).next().unwrap_or_default();
     let program = String::from_utf8_lossy(first).rsplit('/').next().unwrap_or_default().to_owned();
     Some(Process { pid, part, program, handle })
+}
+
+/// The environment that a process was started with.
+fn environment(folder: &Path) -> Option<Vec<u8>> {
+    let path = folder.join("environ");
+    let mut environment = fs::read(&path).ok()?;
+    // While a process becomes another program, its environment looks empty for a moment. It is
+    // empty for good in a zombie and in the kernel's own processes, which have no program.
+    for _ in 0..BECOMING {
+        if !environment.is_empty() || fs::read_link(folder.join("exe")).is_err() {
+            break;
+        }
+        thread::yield_now();
+        environment = fs::read(&path).ok()?;
+    }
+    Some(environment)
 }
 
 fn end(pid: Pid, handle: &OwnedFd, signal: Signal) -> Result<()> {

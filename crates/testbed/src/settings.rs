@@ -16,6 +16,8 @@ pub struct Settings {
     pub assets: Option<PathBuf>,
     /// A folder that may hold `etcd`, `kube-apiserver` and `kubectl`.
     pub kubebuilder: Option<PathBuf>,
+    /// The program that keeps testbeds, where cargo has just built it for the tests of this crate.
+    pub keeper: Option<PathBuf>,
     /// The checkout, from which the programs inside of pods are built.
     pub checkout: PathBuf,
 }
@@ -47,6 +49,7 @@ impl Settings {
             cache: std::path::absolute(cache)?,
             assets: absolute(folder("WALRAS_KUBE_ASSETS"))?,
             kubebuilder: absolute(folder("KUBEBUILDER_ASSETS"))?,
+            keeper: folder("CARGO_BIN_EXE_walras-testbed"),
             checkout: checkout.to_path_buf(),
         })
     }

@@ -5,8 +5,8 @@
 
 use std::fs;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -71,23 +71,24 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
         &[]
     };
     testbed.start_part(Part::Etcd)?;
-    testbed.start_part(Part::ApiServer)?;
+    let api_server = testbed.start_part(Part::ApiServer)?;
     if !images.is_empty() {
         testbed.import(images, settings)?;
     }
-    testbed.wait_for_api_server()?;
+    testbed.wait_for_api_server(api_server)?;
     say(&format!("the API server is ready after {:.1} s", begun.elapsed().as_secs_f64()));
     testbed.start_part(Part::ControllerManager)?;
     testbed.start_part(Part::Scheduler)?;
+    let mut kubelet = None;
     if state.spec.real_node {
-        testbed.start_part(Part::Kubelet)?;
+        kubelet = Some(testbed.start_part(Part::Kubelet)?);
     }
     if state.spec.kwok_nodes > 0 {
         testbed.start_part(Part::Kwok)?;
         let nodes = config::kwok_nodes(&state);
         testbed.kubectl()?.run_with(&["create", "-f", "-"], &nodes)?;
     }
-    testbed.wait_for_nodes()?;
+    testbed.wait_for_nodes(kubelet)?;
     if let Some(part) = missing(&state) {
         bail!("{} ended:\n{}", part.name(), process::last_words(&state.dir, part));
     }
@@ -98,7 +99,7 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
 }
 
 fn start_keeper(state: &State, settings: &Settings) -> Result<()> {
-    let program = keeper_program(&settings.checkout)?;
+    let program = keeper_program(settings)?;
     let args = vec!["keep".to_owned(), state.dir.display().to_string()];
     let launch = Launch {
         part: Part::Keeper,
@@ -107,45 +108,49 @@ fn start_keeper(state: &State, settings: &Settings) -> Result<()> {
         search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
         inside: None,
     };
-    process::start(&state.dir, &launch)?;
-    wait_for_part(state, Part::Keeper, || Ok(keeper::listens(&state.dir)))
+    let keeper = process::start(&state.dir, &launch)?;
+    wait_for_part(state, Part::Keeper, Some(keeper), || Ok(keeper::listens(&state.dir)))
 }
 
 /// The program that keeps testbeds: us, or what cargo builds.
-fn keeper_program(checkout: &Path) -> Result<PathBuf> {
+fn keeper_program(settings: &Settings) -> Result<PathBuf> {
     let name = Part::Keeper.programs()[0];
     let us = std::env::current_exe()?;
     if us.file_name().is_some_and(|file| file == name) {
         return Ok(us);
     }
-    let built = image::compile(&[name], None, checkout)?;
+    if let Some(given) = &settings.keeper {
+        return Ok(given.clone());
+    }
+    let built = image::compile(&[name], None, &settings.checkout)?;
     built.into_iter().find(|path| path.ends_with(name)).context("cargo built no keeper")
 }
 
 fn start_anchor(state: &State) -> Result<()> {
-    process::start(&state.dir, &plan::anchor(state))?;
+    let anchor = process::start(&state.dir, &plan::anchor(state))?;
     let anchored = state.dir.join("anchored");
-    wait_for("folders of the testbed's own", PATIENCE, || {
-        let ready = anchored.exists() && process::find(&state.dir, Part::Anchor).is_some();
-        if !ready && process::all(&state.dir).iter().all(|p| p.part != Part::Anchor.name()) {
-            let said = process::last_words(&state.dir, Part::Anchor);
-            bail!("the node cannot have folders of its own:\n{said}");
-        }
-        Ok(ready.then_some(()))
+    wait_for_part(state, Part::Anchor, Some(anchor), || {
+        Ok(anchored.exists() && process::find(&state.dir, Part::Anchor).is_some())
     })
+    .context("the node cannot have folders of its own")
 }
 
 /// Waits until `part` is ready, unless it ends before.
-fn wait_for_part(state: &State, part: Part, ready: impl Fn() -> Result<bool>) -> Result<()> {
+fn wait_for_part(
+    state: &State,
+    part: Part,
+    mut process: Option<Child>,
+    ready: impl Fn() -> Result<bool>,
+) -> Result<()> {
     let what = format!("the start of {}", part.name());
     let outcome = wait_for(&what, PATIENCE, || {
         if ready()? {
             return Ok(Some(()));
         }
-        if process::all(&state.dir).iter().all(|process| process.part != part.name()) {
-            bail!("{} ended", part.name());
+        match process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+            Some(status) => bail!("{} ended with {status}", part.name()),
+            None => Ok(None),
         }
-        Ok(None)
     });
     outcome.with_context(|| {
         let log = process::log(&state.dir, part);
@@ -162,16 +167,16 @@ fn wait_for_part(state: &State, part: Part, ready: impl Fn() -> Result<bool>) ->
 
 impl Testbed {
     /// Starts `part` with the configuration that is in the testbed's folder.
-    pub(crate) fn start_part(&self, part: Part) -> Result<()> {
+    pub(crate) fn start_part(&self, part: Part) -> Result<Child> {
         let anchor: Option<Pid> = process::find(&self.state.dir, Part::Anchor).map(|p| p.pid);
         let launch = plan::launch(part, &self.state, &self.programs, anchor)?;
         process::start(&self.state.dir, &launch)
     }
 
     /// Waits until the API server says that it is ready.
-    pub(crate) fn wait_for_api_server(&self) -> Result<()> {
+    pub(crate) fn wait_for_api_server(&self, process: Child) -> Result<()> {
         let kubectl = self.kubectl()?;
-        wait_for_part(&self.state, Part::ApiServer, || {
+        wait_for_part(&self.state, Part::ApiServer, Some(process), || {
             Ok(kubectl.run(&["get", "--raw=/readyz", "--request-timeout=5s"]).is_ok())
         })
     }
@@ -185,7 +190,8 @@ impl Testbed {
         let dir = &self.state.dir;
         let socket = dir.join("containerd/containerd.sock");
         let archives = image::build(images, settings, &dir.join("images"))?;
-        wait_for_part(&self.state, Part::Containerd, || Ok(UnixStream::connect(&socket).is_ok()))?;
+        let connects = || Ok(UnixStream::connect(&socket).is_ok());
+        wait_for_part(&self.state, Part::Containerd, None, connects)?;
         for archive in archives {
             let output = Command::new(self.programs.place(Program::Ctr)?)
                 .arg("--address")
@@ -203,8 +209,8 @@ impl Testbed {
         Ok(())
     }
 
-    /// Waits until every node is ready.
-    pub(crate) fn wait_for_nodes(&self) -> Result<()> {
+    /// Waits until every node is ready, as long as the kubelet runs, if that was just started.
+    pub(crate) fn wait_for_nodes(&self, kubelet: Option<Child>) -> Result<()> {
         let spec = self.state.spec;
         let wanted = usize::try_from(spec.kwok_nodes)? + usize::from(spec.real_node);
         let kubectl = self.kubectl()?;
@@ -216,6 +222,6 @@ impl Testbed {
             Ok(text.lines().filter(is_ready).count() == wanted)
         };
         let part = if spec.real_node { Part::Kubelet } else { Part::ApiServer };
-        wait_for_part(&self.state, part, ready)
+        wait_for_part(&self.state, part, kubelet, ready)
     }
 }

@@ -330,7 +330,13 @@ mod tests {
     use super::*;
 
     fn settings(folder: &Path) -> Settings {
-        Settings { cache: folder.into(), assets: None, kubebuilder: None, checkout: folder.into() }
+        Settings {
+            cache: folder.into(),
+            assets: None,
+            kubebuilder: None,
+            keeper: None,
+            checkout: folder.into(),
+        }
     }
 
     const PLAIN: Spec = Spec { real_node: false, kwok_nodes: 0 };

@@ -93,6 +93,8 @@ pub(crate) fn is_stale(dir: &Path, state: Option<&State>) -> bool {
 
 fn end_processes(dir: &Path, state: Option<&State>) -> Result<()> {
     let us = rustix::process::getpid();
+    // Looked at twice, in case one was just being started by another that was just being ended.
+    let mut quiet = 0_u32;
     wait_for("the end of every process of the testbed", Duration::from_secs(60), || {
         let others: Vec<_> = process::all(dir).into_iter().filter(|p| p.pid != us).collect();
         for process in &others {
@@ -101,7 +103,8 @@ fn end_processes(dir: &Path, state: Option<&State>) -> Result<()> {
         if let Some(state) = state {
             cgroup::empty(&state.cgroup())?;
         }
-        Ok(others.is_empty().then_some(()))
+        quiet = if others.is_empty() { quiet + 1 } else { 0 };
+        Ok((quiet == 2).then_some(()))
     })
 }
 

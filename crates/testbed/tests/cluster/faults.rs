@@ -19,7 +19,8 @@ fn watches_recover_after_the_api_server_was_stopped_and_started() {
     namespace.pod_in("before", "Running").unwrap();
     // A client with a watch that began before, on the way that users take.
     let timeout = format!("--timeout={}s", PATIENCE.as_secs());
-    let wait = ["wait", "--for=create", "pod/after", "-n", &namespace.name, &timeout];
+    let label = "--for=jsonpath={.metadata.labels.seen}=yes";
+    let wait = ["wait", label, "pod/before", "-n", &namespace.name, &timeout];
     let mut watcher = testbed.user_kubectl().unwrap().command(&wait);
     let mut watcher = watcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the watch", PATIENCE, || {
@@ -42,6 +43,8 @@ fn watches_recover_after_the_api_server_was_stopped_and_started() {
     // The scheduler's, the controllers' and the kubelet's watches have to work for that.
     namespace.run("after", Image::Loadgen, &["0.0.0.0:8080"], "50m").unwrap();
     namespace.pod_in("after", "Running").unwrap();
+    let kubectl = testbed.kubectl().unwrap();
+    kubectl.run(&["label", "pod", "before", "seen=yes", "-n", &namespace.name]).unwrap();
     let output = watcher.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let before = namespace.pod_in("before", "Running").unwrap();
