@@ -143,8 +143,8 @@ fn trees() -> Vec<PathBuf> {
     trees.into_iter().collect()
 }
 
-/// Beside trees for each controller there may be one for all that has none. A container runtime uses
-/// it nevertheless, and nobody else has to.
+/// Beside trees for each controller there may be one for all that has none. A container runtime
+/// uses it nevertheless, and nobody else has to.
 fn has_controllers(tree: &Path) -> bool {
     let controllers = fs::read_to_string(tree.join("cgroup.controllers"));
     controllers.map_or(true, |controllers| !controllers.trim().is_empty())

@@ -80,7 +80,7 @@ impl Testbed {
         self.part(Part::Scheduler)?.kill()
     }
 
-    /// Starts the scheduler, with whatever `config/scheduler.json` in the testbed's folder says now.
+    /// Starts the scheduler, with what `config/scheduler.json` in the testbed's folder says now.
     ///
     /// # Errors
     ///

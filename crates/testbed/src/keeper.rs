@@ -1,8 +1,8 @@
 //! The keeper: a process of its own that ends a testbed when its time has come.
 //!
-//! Started first and ended last. It waits for whoever uses the testbed to let go of the lease, which
-//! the kernel does for a process that crashed, too; then it ends the testbed as its kind of life
-//! says. Meanwhile it stands between clients and the API server, and obeys on a socket in the
+//! Started first and ended last. It waits for whoever uses the testbed to let go of the lease,
+//! which the kernel does for a process that crashed, too; then it ends the testbed as its kind of
+//! life says. Meanwhile it stands between clients and the API server, and obeys on a socket in the
 //! testbed's folder, one line for each order.
 
 use std::fs;

@@ -14,6 +14,7 @@ use walras_testbed::{self as testbed, MOST_NODES, Settings, Spec, Testbed};
 #[derive(Parser)]
 #[command(name = "walras-testbed", bin_name = "cargo xtask testbed")]
 #[command(about = "A real Kubernetes on this machine, as ordinary processes")]
+#[command(after_help = "`cargo xtask testbed test` runs the tests that start clusters.")]
 struct Cli {
     #[command(subcommand)]
     task: Task,
@@ -25,7 +26,8 @@ enum Task {
     Up {
         /// How many nodes: the first has a real kubelet, further ones exist in the API alone (KWOK)
         /// [default: 1, or 0 with --control-plane-only]
-        #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
+        #[arg(long, value_name = "N")]
+        #[arg(value_parser = value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
         nodes: Option<u32>,
         /// No real node: needs no root, and all nodes exist in the API alone
         #[arg(long)]

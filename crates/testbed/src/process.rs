@@ -10,7 +10,7 @@ use std::fs::{self, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -43,9 +43,12 @@ pub(crate) struct Process {
     handle: OwnedFd,
 }
 
-/// Starts `launch` as a process of the testbed in `dir`, in the background. The handle says whether
-/// it has ended, and need not be kept.
-pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<Child> {
+/// A process that was just started. It goes on when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Started(Child);
+
+/// Starts `launch` as a process of the testbed in `dir`, in the background.
+pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<Started> {
     let mut command = match launch.inside {
         Some(anchor) => {
             let mut command = Command::new("nsenter");
@@ -70,7 +73,8 @@ pub(crate) fn start(dir: &Path, launch: &Launch) -> Result<Child> {
         .stderr(out)
         // Not of our group, so that Ctrl-C reaches us and not the testbed.
         .process_group(0);
-    command.spawn().with_context(|| format!("cannot start {}", launch.program.display()))
+    let child = command.spawn();
+    child.map(Started).with_context(|| format!("cannot start {}", launch.program.display()))
 }
 
 /// Every process of the testbed in `dir`.
@@ -175,6 +179,15 @@ fn wait(pid: Pid, handle: &OwnedFd, patience: Duration) -> Result<()> {
     // A child of ours stays as a zombie until it is asked for. Others are not ours to ask for.
     waitpid(Some(pid), WaitOptions::NOHANG).ok();
     Ok(())
+}
+
+// === impl Started ===
+
+impl Started {
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.0.try_wait()?)
+    }
 }
 
 // === impl Process ===

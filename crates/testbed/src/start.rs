@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,6 +15,7 @@ use rustix::process::Pid;
 use crate::assets::Program;
 use crate::image::{self, Image};
 use crate::plan::{self, Launch, Part};
+use crate::process::Started;
 use crate::progress::{say, wait_for};
 use crate::settings::{self, Settings};
 use crate::state::{Phase, Spec, State};
@@ -139,7 +140,7 @@ fn start_anchor(state: &State) -> Result<()> {
 fn wait_for_part(
     state: &State,
     part: Part,
-    mut process: Option<Child>,
+    mut process: Option<Started>,
     ready: impl Fn() -> Result<bool>,
 ) -> Result<()> {
     let what = format!("the start of {}", part.name());
@@ -147,7 +148,7 @@ fn wait_for_part(
         if ready()? {
             return Ok(Some(()));
         }
-        match process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+        match process.as_mut().map(Started::ended).transpose()?.flatten() {
             Some(status) => bail!("{} ended with {status}", part.name()),
             None => Ok(None),
         }
@@ -167,14 +168,14 @@ fn wait_for_part(
 
 impl Testbed {
     /// Starts `part` with the configuration that is in the testbed's folder.
-    pub(crate) fn start_part(&self, part: Part) -> Result<Child> {
+    pub(crate) fn start_part(&self, part: Part) -> Result<Started> {
         let anchor: Option<Pid> = process::find(&self.state.dir, Part::Anchor).map(|p| p.pid);
         let launch = plan::launch(part, &self.state, &self.programs, anchor)?;
         process::start(&self.state.dir, &launch)
     }
 
     /// Waits until the API server says that it is ready.
-    pub(crate) fn wait_for_api_server(&self, process: Child) -> Result<()> {
+    pub(crate) fn wait_for_api_server(&self, process: Started) -> Result<()> {
         let kubectl = self.kubectl()?;
         wait_for_part(&self.state, Part::ApiServer, Some(process), || {
             Ok(kubectl.run(&["get", "--raw=/readyz", "--request-timeout=5s"]).is_ok())
@@ -210,7 +211,7 @@ impl Testbed {
     }
 
     /// Waits until every node is ready, as long as the kubelet runs, if that was just started.
-    pub(crate) fn wait_for_nodes(&self, kubelet: Option<Child>) -> Result<()> {
+    pub(crate) fn wait_for_nodes(&self, kubelet: Option<Started>) -> Result<()> {
         let spec = self.state.spec;
         let wanted = usize::try_from(spec.kwok_nodes)? + usize::from(spec.real_node);
         let kubectl = self.kubectl()?;

@@ -2,8 +2,8 @@
 //!
 //! `GET /work?ms=N` burns N milliseconds of CPU and then answers. `GET /burst?ms=N&threads=T` burns
 //! as much on each of T threads in the background and answers at once. `GET /metrics` has a
-//! histogram of how long `/work` took and the CPU burnt, as Prometheus text; `GET /healthz` says ok.
-//! Runs in pods of the testbed; listens on the address that its only argument gives.
+//! histogram of how long `/work` took and the CPU asked for, as Prometheus text; `GET /healthz`
+//! says ok. Runs in pods of the testbed; listens on the address that its only argument gives.
 //! CPU is counted by how often a fixed piece of arithmetic was done, calibrated at the start, so a
 //! process that is held back takes longer for the same work rather than doing less of it.
 
