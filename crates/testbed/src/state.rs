@@ -237,11 +237,12 @@ impl Spec {
     /// In words.
     #[must_use]
     pub fn words(&self) -> String {
+        let nodes = if self.kwok_nodes == 1 { "node" } else { "nodes" };
         match (self.real_node, self.kwok_nodes) {
             (true, 0) => "1 real node".to_owned(),
-            (true, kwok) => format!("1 real node and {kwok} KWOK nodes"),
+            (true, kwok) => format!("1 real node and {kwok} KWOK {nodes}"),
             (false, 0) => "a control plane only".to_owned(),
-            (false, kwok) => format!("a control plane and {kwok} KWOK nodes"),
+            (false, kwok) => format!("a control plane and {kwok} KWOK {nodes}"),
         }
     }
 }
@@ -399,6 +400,7 @@ mod tests {
     #[test]
     fn the_first_node_is_real_unless_there_is_only_a_control_plane() {
         assert_eq!(Spec::new(3, false).words(), "1 real node and 2 KWOK nodes");
+        assert_eq!(Spec::new(2, false).words(), "1 real node and 1 KWOK node");
         assert_eq!(Spec::new(1, false).words(), "1 real node");
         assert_eq!(Spec::new(0, true).words(), "a control plane only");
         assert_eq!(Spec::new(5, true).words(), "a control plane and 5 KWOK nodes");

@@ -126,6 +126,24 @@ fn a_cluster_ends_when_its_user_is_killed() {
 }
 
 #[test]
+fn a_start_that_is_interrupted_leaves_nothing() {
+    let name = format!("broken-{}", std::process::id());
+    let _ends = Ends(name.clone());
+    let dir = Settings::read().unwrap().testbeds().join(&name);
+    let mut up = command(&["up", "--control-plane-only", "--name", &name]);
+    let mut child = up.stdout(Stdio::null()).spawn().unwrap();
+    let state = wait_for("the first component", PATIENCE, || {
+        let started = left::processes(&dir).iter().any(|process| process.ends_with(" etcd"));
+        Ok(started.then(|| State::load(&dir).unwrap()))
+    })
+    .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the end of the testbed", PATIENCE, || Ok(left::of(&state).is_empty().then_some(())))
+        .unwrap();
+}
+
+#[test]
 fn a_cluster_whose_user_and_keeper_were_killed_is_found_and_ended() {
     let (mut child, state) = holder();
     let keeper = left::processes(&state.dir).into_iter().find(|p| p.contains("walras-testbed"));
