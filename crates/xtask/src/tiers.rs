@@ -176,12 +176,7 @@ fn kube(facts: &Facts) -> Plan {
         return Plan::NotRun("WALRAS_WITHOUT_KUBERNETES is set".to_owned());
     }
     // Prepared first, because this shows how far it is, and tests do not.
-    let steps = vec![testbed().arg("prepare"), Call::cargo(CLUSTER_COMMAND)];
-    Plan::Run {
-        needs: vec![Need::Target("x86_64-unknown-linux-musl")],
-        steps: steps.into_iter().map(Step::Run).collect(),
-        note: None,
-    }
+    steps(vec![Step::Run(testbed().arg("prepare")), Step::Run(Call::cargo(CLUSTER_COMMAND))])
 }
 
 /// The command that starts, lists and ends testbeds.
