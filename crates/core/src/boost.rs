@@ -20,6 +20,8 @@ pub struct FastFacts {
     pub peak: Millicores,
     /// What the pod did since the last fast look.
     pub signal: Signal,
+    /// How many throttled periods in a row there were, over the ends of looks.
+    pub throttled_in_a_row: u64,
     /// Whether the pod misses its latency target.
     pub latency_missed: bool,
 }
@@ -53,7 +55,7 @@ pub struct Boost {
 /// The limit the fast loop would set, before anyone asks whether there is room.
 #[must_use]
 pub fn step(profile: &Profile, facts: &FastFacts) -> Step {
-    let throttled = is_throttled(profile, &facts.signal);
+    let throttled = is_throttled(profile, facts);
     let busy =
         facts.signal.throttled_periods > 0 || facts.signal.usage >= facts.limit.scale_floor(BUSY);
     if !throttled && !facts.latency_missed {
@@ -110,12 +112,15 @@ fn remembered(profile: &Profile, facts: &FastFacts) -> Millicores {
     }
 }
 
-fn is_throttled(profile: &Profile, signal: &Signal) -> bool {
+fn is_throttled(profile: &Profile, facts: &FastFacts) -> bool {
+    let signal = &facts.signal;
+    let enough = u64::from(profile.boost_periods);
     match profile.boost_rule {
         BoostRule::Step => signal.throttle_ratio > profile.throttling_threshold,
         BoostRule::Double => {
-            signal.throttled_periods >= u64::from(profile.boost_periods)
-                && signal.period_ratio >= profile.boost_period_ratio
+            facts.throttled_in_a_row >= enough
+                || (signal.throttled_periods >= enough
+                    && signal.period_ratio >= profile.boost_period_ratio)
         }
     }
 }
@@ -145,6 +150,12 @@ impl Boost {
         if at >= self.raised_at {
             self.settles_at = self.settles_at.min(at);
         }
+    }
+
+    /// Whether there was a raise within the last `memory`.
+    #[must_use]
+    pub fn was_raised_within(&self, memory: Span, now: Moment) -> bool {
+        self.target > Millicores::ZERO && now.since(self.raised_at) < memory
     }
 
     /// When the last raise is in force: a window that began earlier says nothing about it.

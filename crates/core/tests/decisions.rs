@@ -1,6 +1,7 @@
 //! The cases in `testdata/decide`: worked examples of the predecessor's documents, with their
 //! errors corrected, and the edges of each rule.
 
+mod constants;
 mod fixture;
 
 use std::collections::BTreeMap;
@@ -157,6 +158,7 @@ fn show_step(case: &Case) -> String {
                 period_ratio: Ratio::of(u64::from(throttled), u64::from(periods)),
                 ..Signal::default()
             },
+            throttled_in_a_row: u64::from(words.count("row")),
             latency_missed: words.text("latency") == Some("missed"),
         };
         match boost::step(&words.profile(), &facts) {
@@ -332,9 +334,9 @@ impl Words {
 
     fn profile(&self) -> Profile {
         match self.text("profile") {
-            Some("seed") => Profile::named(ProfileName::Seed),
-            Some("api") => Profile::named(ProfileName::Api),
-            Some("direct") | None => Profile::named(ProfileName::Direct),
+            Some("seed") => constants::pinned(ProfileName::Seed),
+            Some("api") => constants::pinned(ProfileName::Api),
+            Some("direct") | None => constants::pinned(ProfileName::Direct),
             Some(other) => panic!("profile {other}"),
         }
     }

@@ -1,6 +1,7 @@
 //! One node's market, driven by scripts: the cases in `testdata/node`. A script is what a driver
 //! would do, a line each; what follows the dashes is what the market decided.
 
+mod constants;
 mod fixture;
 
 use std::collections::BTreeMap;
@@ -58,7 +59,7 @@ fn run(case: &Case) -> String {
 fn open(line: &str) -> Node {
     let words: Vec<&str> = line.split_whitespace().collect();
     let name = ProfileName::ALL.into_iter().find(|name| name.name() == words[1]);
-    let mut profile = Profile::named(name.expect("a profile"));
+    let mut profile = constants::pinned(name.expect("a profile"));
     for setting in &words[2..] {
         let (key, value) = setting.split_once('=').expect("key=value");
         let value = match (value.parse::<f64>(), value.parse::<bool>()) {

@@ -5,6 +5,7 @@
 
 use std::num::NonZeroUsize;
 
+use walras_core::market::Fairness;
 use walras_core::profile::Profile;
 use walras_core::units::Ratio;
 
@@ -14,7 +15,7 @@ use crate::measure::{Figures, PodTally};
 use crate::oracle::Oracle;
 use crate::policy::{
     AUTOTHROTTLE_TARGETS, Actuation, Factory, Market, Policy, cruisekube, declared, even,
-    koordinator, mbcas, unlimited, vpa, weighed,
+    koordinator, koordinator_with_best_effort, mbcas, unlimited, vpa, weighed,
 };
 use crate::scenario::Scenario;
 
@@ -48,6 +49,11 @@ pub const CONTESTANTS: &[Contestant] = &[
     contestant("even", "a limit of the same size for everybody", Kind::Given(even)),
     contestant("vpa", "VPA's recommender and updater, in place", Kind::Given(vpa)),
     contestant("koordinator", "Koordinator's CPU burst", Kind::Given(koordinator)),
+    contestant(
+        "koordinator-be",
+        "the same, with batch pods as best-effort",
+        Kind::Given(koordinator_with_best_effort),
+    ),
     contestant("autothrottle", "Autothrottle at its best target", Kind::Autothrottle),
     contestant("cruisekube", "CruiseKube's shared headroom", Kind::Given(cruisekube)),
     contestant("mbcas", "the predecessor: share everything", Kind::Given(mbcas)),
@@ -56,12 +62,22 @@ pub const CONTESTANTS: &[Contestant] = &[
     contestant(
         "walras-learning",
         "the market with learned bids",
-        market(learning, Actuation::Cgroup),
+        market(|| learning(direct()), Actuation::Cgroup),
+    ),
+    contestant(
+        "walras-api-learning",
+        "the same, by API calls",
+        market(|| learning(api()), Actuation::Api),
     ),
     contestant(
         "walras-proportional",
         "the market with proportional fairness",
-        market(proportional, Actuation::Cgroup),
+        market(|| proportional(direct()), Actuation::Cgroup),
+    ),
+    contestant(
+        "walras-api-proportional",
+        "the same, by API calls",
+        market(|| proportional(api()), Actuation::Api),
     ),
     contestant("oracle", "the least limits, by knowing the future", Kind::Oracle),
 ];
@@ -189,10 +205,36 @@ fn api() -> Profile {
     Profile::API
 }
 
-fn learning() -> Profile {
-    Profile { learning: true, ..Profile::DIRECT }
+fn learning(profile: Profile) -> Profile {
+    Profile { learning: true, ..profile }
 }
 
-fn proportional() -> Profile {
-    Profile { fairness: walras_core::market::Fairness::Proportional, ..Profile::DIRECT }
+fn proportional(profile: Profile) -> Profile {
+    Profile { fairness: Fairness::Proportional, ..profile }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walras_core::profile::ProfileName;
+
+    #[test]
+    fn the_market_takes_part_with_every_fairness_and_with_learning_in_both_profiles() {
+        let mut variants: Vec<(ProfileName, Fairness, bool)> = Vec::new();
+        for contestant in CONTESTANTS {
+            if let Kind::Market { profile, actuation } = contestant.kind {
+                let profile = profile();
+                let by_api = contestant.name.starts_with("walras-api");
+                assert_eq!(profile.name == ProfileName::Api, by_api, "{}", contestant.name);
+                assert_eq!(actuation == Actuation::Api, by_api, "{}", contestant.name);
+                variants.push((profile.name, profile.fairness, profile.learning));
+            }
+        }
+        for name in [ProfileName::Direct, ProfileName::Api] {
+            for fairness in [Fairness::Nash, Fairness::Proportional] {
+                assert!(variants.contains(&(name, fairness, false)), "{name:?} {fairness:?}");
+            }
+            assert!(variants.contains(&(name, Fairness::Nash, true)), "{name:?}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 //!
 //! A [`scenario`] says what a node's pods are going to want ([`load`]); the [`machine`] says who
 //! runs; a [`policy`] decides over limits, requests and weights; [`mod@run`] lets time pass,
-//! [`fleet`] does so for many nodes, [`contest`] for many policies, and [`measure`] counts. The
-//! [`oracle`] is the yardstick; [`tune`] chooses constants; [`recording`] and [`report`] show what
-//! happened. The market itself is the real one, `walras_core::node`.
+//! [`fleet`] does so for many nodes, [`contest`] for many policies, [`crew`] on several threads,
+//! and [`measure`] counts against each service's [`target`]. The [`oracle`] is the yardstick;
+//! [`tune`] chooses constants; [`recording`] and [`report`] show what happened. The market itself
+//! is the real one, `walras_core::node`.
 //!
 //! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`]
 //! answers the same questions as the core in slower and plainer ways, [`fact`] is what happens to a
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod contest;
+pub mod crew;
 pub mod fact;
 pub mod fleet;
 pub mod load;
@@ -29,5 +31,6 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod shrink;
+pub mod target;
 pub mod tune;
 pub mod watch;

@@ -7,16 +7,15 @@
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, Span};
 
-use crate::load::{Histogram, Load};
+use crate::load::Load;
 use crate::machine::{Counters, Machine, PERIOD_MS, SLICE_MS, Want};
 use crate::measure::PodTally;
 use crate::policy::{Actuation, Policy, Setting, View};
-use crate::scenario::{PodSpec, Scenario};
+use crate::scenario::Scenario;
+use crate::target::slo_ms;
 
 /// The least and the most time an API write takes to be in force.
 const API_DELAY_MS: (u64, u64) = (160, 2000);
-/// A service's target is this many times the latency it would have alone and without limits.
-const SLO_FACTOR: f64 = 2.0;
 
 /// Looks on while a node runs; what a report is drawn from.
 pub trait Watcher {
@@ -69,40 +68,6 @@ pub(crate) fn pod_seed(scenario: &Scenario, number: u32, place: usize) -> u64 {
     rng.next_u64()
 }
 
-/// The latency target of a service: given, or derived from how it would run alone.
-pub(crate) fn slo_ms(scenario: &Scenario, pod: &PodSpec, seed: u64) -> Option<f64> {
-    let load = Load::new(pod.load.clone(), None, seed);
-    if !load.is_service() || pod.slo_ms.is_some() {
-        return pod.slo_ms;
-    }
-    let mut alone = Alone::new(load, cores(scenario.node.capacity));
-    for slice in 0..scenario.duration_s * (1000 / SLICE_MS) {
-        alone.slice(f64::from(slice * SLICE_MS));
-    }
-    alone.latencies.quantile_ms(0.99).map(|p99_ms| p99_ms * SLO_FACTOR)
-}
-
-/// A service that has a node for itself.
-struct Alone {
-    load: Load,
-    machine: Machine,
-    latencies: Histogram,
-}
-
-impl Alone {
-    fn new(load: Load, cores: f64) -> Self {
-        Self { load, machine: Machine::new(cores, 1), latencies: Histogram::default() }
-    }
-
-    fn slice(&mut self, at_ms: f64) {
-        let mut got = [0.0];
-        self.machine.run_slice(&[self.load.want(at_ms)], &mut got);
-        let cores = self.machine.cores();
-        let ran = self.load.run(at_ms, got[0], cores, &mut self.latencies);
-        self.machine.gave_back(0, got[0] - ran);
-    }
-}
-
 struct NodeRun<'a> {
     scenario: &'a Scenario,
     machine: Machine,
@@ -145,7 +110,7 @@ impl<'a> NodeRun<'a> {
                 let seed = pod_seed(scenario, number, place);
                 PodRun {
                     load: Load::new(pod.load.clone(), pod.startup, seed),
-                    tally: PodTally::new(&pod.name, node_cores, slo_ms(scenario, pod, seed)),
+                    tally: PodTally::new(&pod.name, node_cores, slo_ms(scenario, place)),
                     setting: None,
                     started_ms: 0.0,
                     used_core_ms: 0.0,
@@ -186,7 +151,8 @@ impl<'a> NodeRun<'a> {
             self.machine.run_slice(&self.wants, &mut self.got);
             let cores = self.machine.cores();
             for (place, (pod, &got)) in self.pods.iter_mut().zip(&self.got).enumerate() {
-                if pod.setting.is_some() {
+                // What wants nothing, as what is not there does, has nothing to run.
+                if self.wants[place].work_core_ms > 0.0 {
                     let at_ms = at_ms - pod.started_ms;
                     let ran = pod.load.run(at_ms, got, cores, pod.tally.minute_mut());
                     self.machine.gave_back(place, got - ran);
@@ -205,6 +171,9 @@ impl<'a> NodeRun<'a> {
                 continue;
             };
             pod.tally.period_passed(setting);
+            if let Some(memory) = &self.scenario.pods[place].memory {
+                pod.tally.memory_seen(memory.in_use_mib(pod.load.in_progress()));
+            }
             if passed.is_multiple_of(per_second) {
                 pod.tally.second_passed(pod.load.offered_cores(), setting);
             }

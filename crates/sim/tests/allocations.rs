@@ -1,14 +1,21 @@
-//! The fast tick and the taking of samples do not allocate while nobody is held back.
+//! The fast tick and the taking of samples do not allocate while nobody is held back, and what a
+//! simulation takes does not grow with its length.
 //!
-//! A host daemon does both several times a second for as long as the machine runs.
+//! A host daemon does the former several times a second for as long as the machine runs.
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use walras_core::need::Bounds;
     use walras_core::node::{Node, PodFacts};
     use walras_core::profile::{Profile, ProfileName};
     use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+    use walras_sim::contest::Contestant;
     use walras_sim::random::load::{Appetite, Load};
+    use walras_sim::recording;
+    use walras_sim::scenario::{Scenario, builtin};
+    use walras_sim::target::with_targets;
 
     const PODS: u64 = 500;
     const WARM_UP_ROUNDS: u64 = 200;
@@ -42,6 +49,29 @@ mod tests {
             let clearing = allocation_counter::measure(|| drop(node.slow_tick(now)));
             assert!(clearing.count_total > 0, "counting works: a clearing does allocate");
         }
+    }
+
+    #[test]
+    fn a_simulated_node_takes_as_much_memory_however_long_it_runs() {
+        let found = builtin().iter().find(|builtin| builtin.name == "fleet").expect("built in");
+        let most_bytes = |duration_s: u32| {
+            let mut scenario = Scenario { duration_s, ..found.scenario() };
+            // One pod of each kind is enough, and all of them start early.
+            scenario.pods.retain(|pod| pod.name.ends_with("-1") || pod.name == "index");
+            let scenario = with_targets(&scenario, NonZeroUsize::MIN);
+            let places = recording::chosen(&scenario);
+            let contestant = Contestant::named("walras").expect("known");
+            let mut points = 0;
+            let counted = allocation_counter::measure(|| {
+                let recording = recording::record(contestant, None, &scenario, &places);
+                points = recording.pods.iter().map(|pod| pod.points.len()).max().unwrap_or(0);
+            });
+            assert!(points <= usize::try_from(recording::POINTS_MAX).expect("small"), "{points}");
+            counted.bytes_max
+        };
+        // By then all pods have started, and the recording has all its points.
+        let (short, long) = (most_bytes(1440), most_bytes(2880));
+        assert!(long < short + short / 20, "{short} bytes at first, and then {long}");
     }
 
     /// A sample of every pod, and a fast tick.

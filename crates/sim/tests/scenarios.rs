@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn a_late_word_of_an_earlier_raise_does_not_unlock_the_next_one() {
         let mut hand = Hand::new(Profile::API, 100);
-        let first = hand.pass(300, 100, true, None);
+        let first = hand.pass(1000, 100, true, None);
         assert_eq!(hand.node.fast_tick(first).actions.len(), 1, "throttled, so raised");
         // A raise needs two seconds to be in force, and a window that began before says nothing.
         let in_force = hand.pass(2100, 200, true, None);
         assert_eq!(hand.node.fast_tick(in_force).actions, [], "the window began too early");
-        let second = hand.pass(300, 200, true, None);
+        let second = hand.pass(1000, 200, true, None);
         assert_eq!(
             hand.node.fast_tick(second).actions.len(),
             1,
@@ -129,7 +129,7 @@ mod tests {
         // Only now comes the word of the first raise. It says nothing about the second one.
         let uid = hand.uid.clone();
         hand.node.limit_took_effect(&uid, first + Span::from_ms(1000));
-        let soon = hand.pass(300, 400, true, None);
+        let soon = hand.pass(1000, 400, true, None);
         assert_eq!(hand.node.fast_tick(soon).actions, [], "the second raise is not in force yet");
     }
 }

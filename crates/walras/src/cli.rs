@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
+use walras_sim::scenario::trace::Format;
 
 /// The version and the commit it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
@@ -95,6 +96,7 @@ const SIM_HELP: &str = concat!(
 Examples:
   walras sim list
   walras sim run storms --policy static,vpa,walras,oracle
+  walras sim tune --evaluations 100
 ",
     exit_codes!("standard error says what and where")
 );
@@ -125,11 +127,49 @@ file. One that has all it needs:
   request = \"500m\"
   batch = { threads = 4 }
 
-A trace is a file of numbers, one per line, or a CSV with a heading: requests per second, or CPU
-in use. Each becomes a pod. The same scenario, seed and policies always give the same figures, on
-any machine and with any number of threads.
+A trace becomes a pod: a service whose requests take 10 ms of CPU, or recorded usage. Its request is
+its mean and its limit twice that; the node has twice the peaks of all, in whole cores. Formats:
+  requests   a number of requests a line, a line a second
+  percent    a number a line, a line every 300 s, 100 is one core (has to be said: --trace-format)
+  bitbrains  a heading with Timestamp [ms];CPU cores;CPU usage [%]
+  alibaba    machine_id,time_stamp,cpu_util_percent, with a heading or without
+  google     a heading with start_time,end_time,machine_id,average_usage_cpus
+A path may end in # and the name of a machine, where a file has several.
+
+The same scenario, seed and policies always give the same figures, on any machine and with any
+number of threads.
+
+The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
+\"request_core_hours\", \"slack_ratio\", \"throttled_period_ratio\", \"latency_p50_ms\",
+\"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\", \"batch_completion_s\",
+\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none
+of is null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib
+as well.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
+);
+
+const SIM_TUNE_HELP: &str = concat!(
+    "\
+Examples:
+  walras sim tune                                     the constants of the profile direct
+  walras sim tune --profile api --evaluations 100
+  walras sim tune --train mine.toml --test others.toml --json | jq .config
+
+Values are tried one constant at a time, in a random order, until nothing is better any more or
+the evaluations are used up; what costs less is kept. A cost is in core-hours: those of the limits,
+0.2 for each minute in which a service missed its target, and 0.02 for each change per pod-hour
+above 10 (api) or 1000 (direct). Scenarios for judging are never searched on: one of the suite
+test is refused as --train, and so is one that is given for both.
+
+The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
+\"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are
+{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\",
+\"setting\", \"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the
+policies before and after, and for test those of rivals. The config has the keys to use the result
+by, as a config line of `walras replay` takes them.
+",
+    exit_codes!("nothing is searched, and standard error names everything that is wrong")
 );
 
 const SIM_LIST_HELP: &str = "\
@@ -242,6 +282,9 @@ pub(crate) enum SimCommand {
     /// Run scenarios under several policies, and compare what they came to
     #[command(after_help = SIM_RUN_HELP)]
     Run(SimRunArgs),
+    /// Search better constants for the market, and judge them by other scenarios
+    #[command(after_help = SIM_TUNE_HELP)]
+    Tune(SimTuneArgs),
     /// List the built-in scenarios, and the policies
     #[command(after_help = SIM_LIST_HELP)]
     List(SimListArgs),
@@ -256,6 +299,9 @@ pub(crate) struct SimRunArgs {
     /// A recorded load to replay; all of them together make one more scenario
     #[arg(long = "trace", value_name = "FILE")]
     pub(crate) traces: Vec<PathBuf>,
+    /// How all traces are written down; where it is not said, each tells by its first line
+    #[arg(long, value_enum, requires = "traces")]
+    pub(crate) trace_format: Option<TraceFormat>,
     /// The policies that take part, or all
     #[arg(
         long = "policy",
@@ -282,6 +328,37 @@ pub(crate) struct SimRunArgs {
     /// Write a page with tables and pictures as well
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// What to search.
+#[derive(Debug, Args)]
+pub(crate) struct SimTuneArgs {
+    /// Whose constants to start from
+    #[arg(long, value_enum, default_value_t = TunedProfile::Direct)]
+    pub(crate) profile: TunedProfile,
+    /// A scenario to search on; all of the suite train where there are none
+    #[arg(long = "train", value_name = "SCENARIO|FILE.toml")]
+    pub(crate) training: Vec<String>,
+    /// A scenario to judge by; all of the suite test where there are none
+    #[arg(long = "test", value_name = "SCENARIO|FILE.toml")]
+    pub(crate) tests: Vec<String>,
+    /// How many sets of constants to try at most
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 250,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub(crate) evaluations: u32,
+    /// Where the random order of constants starts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many threads; as many as the machine can run where it is not said
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Print JSON for programs, not tables for people
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How to list.
@@ -312,6 +389,33 @@ pub(crate) enum FairnessChoice {
     Nash,
 }
 
+/// How a trace is written down.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TraceFormat {
+    /// Requests per second, one number a line
+    Requests,
+    /// CPU in percent, one number a line, every 300 s
+    Percent,
+    /// A CSV of GWA-T-12
+    Bitbrains,
+    /// A machine_usage.csv
+    Alibaba,
+    /// Usage by start and end time
+    Google,
+}
+
+impl From<TraceFormat> for Format {
+    fn from(choice: TraceFormat) -> Self {
+        match choice {
+            TraceFormat::Requests => Self::Requests,
+            TraceFormat::Percent => Self::Percent,
+            TraceFormat::Bitbrains => Self::Bitbrains,
+            TraceFormat::Alibaba => Self::Alibaba,
+            TraceFormat::Google => Self::Google,
+        }
+    }
+}
+
 /// A profile by its name on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ProfileChoice {
@@ -321,6 +425,24 @@ pub(crate) enum ProfileChoice {
     Direct,
     /// Where acting is an API write
     Api,
+}
+
+/// A profile that can be tuned. The third, seed, is as its documents have it, whatever is better.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum TunedProfile {
+    /// Where acting is a cgroup write
+    Direct,
+    /// Where acting is an API write
+    Api,
+}
+
+impl From<TunedProfile> for ProfileName {
+    fn from(choice: TunedProfile) -> Self {
+        match choice {
+            TunedProfile::Direct => Self::Direct,
+            TunedProfile::Api => Self::Api,
+        }
+    }
 }
 
 impl From<FairnessChoice> for Fairness {

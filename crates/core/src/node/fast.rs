@@ -33,7 +33,8 @@ impl Node {
             let Some(signal) = self.pods[place].fast_window() else {
                 continue;
             };
-            self.pods[place].judge_heat(&signal);
+            self.pods[place].judge_heat(&signal, &self.profile, now);
+            self.pods[place].count_throttled(&signal);
             match wish(&self.profile, &self.pods[place], signal) {
                 Step::Calm => {}
                 Step::AtMax => {
@@ -140,12 +141,17 @@ impl Pod {
 }
 
 fn wish(profile: &Profile, pod: &Pod, signal: Signal) -> Step {
+    if pod.contained_at.is_some() {
+        // The market has answered this pod already.
+        return Step::Calm;
+    }
     let limit = pod.in_force.limit;
     let facts = FastFacts {
         limit,
         max: pod.bounds.max(),
         peak: pod.peak.value(),
         signal,
+        throttled_in_a_row: pod.throttled_in_a_row,
         latency_missed: pod.latency_missed,
     };
     match boost::step(profile, &facts) {

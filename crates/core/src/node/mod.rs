@@ -12,6 +12,7 @@
 //! is gone, and there is always a wake-up time.
 
 mod bidding;
+mod contain;
 mod fast;
 mod note;
 mod pod;

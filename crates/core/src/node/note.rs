@@ -74,6 +74,13 @@ pub enum Note {
         /// The limit it has for now.
         limit: Millicores,
     },
+    /// A pod takes all it can get while others need theirs: its cap follows what they leave.
+    Contained {
+        /// The pod.
+        uid: PodUid,
+        /// Its cap for now.
+        cap: Millicores,
+    },
     /// A limit or request is to change, but not yet.
     ChangeHeld {
         /// The pod.
@@ -136,6 +143,11 @@ impl fmt::Display for Note {
             Self::NoRoom { uid, wanted, limit } => {
                 write!(f, "{uid}: no room to raise it to {wanted}, so it has {limit} for now")
             }
+            Self::Contained { uid, cap } => write!(
+                f,
+                "{uid}: takes all it can get while others need theirs, so it is held to {cap} and \
+                 what they leave"
+            ),
             Self::ChangeHeld { uid, until } => {
                 write!(f, "{uid}: to change at {} ms if that is still wanted", until.as_ms_floor())
             }

@@ -51,6 +51,8 @@ pub struct PodReport<'a> {
     pub in_force: InForce,
     /// Whether it is looked at by every fast tick.
     pub hot: bool,
+    /// Its cap, if it takes all it can get while others need theirs.
+    pub contained_at: Option<Millicores>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +81,14 @@ pub(super) struct Pod {
     pub(super) last_change: Option<Moment>,
     pub(super) latency_missed: bool,
     pub(super) hot: bool,
+    /// How many throttled periods in a row the fast loop saw up to now.
+    pub(super) throttled_in_a_row: u64,
+    /// Whether there was a new sample at the last clearing.
+    pub(super) is_known: bool,
+    /// Since when the market could not give it what it needs.
+    pub(super) cut_since: Option<Moment>,
+    /// The cap of a pod that takes all it can get, while others need theirs.
+    pub(super) contained_at: Option<Millicores>,
     /// The state and action of the last clearing, and the allocation before it, to learn from.
     pub(super) lesson: Option<Lesson>,
 }
@@ -123,6 +133,10 @@ impl Pod {
             last_change: None,
             latency_missed: false,
             hot: true,
+            throttled_in_a_row: 0,
+            is_known: false,
+            cut_since: None,
+            contained_at: None,
             lesson: None,
             uid: facts.uid,
         }
@@ -142,6 +156,7 @@ impl Pod {
             grant: self.grant.as_ref(),
             in_force: self.in_force,
             hot: self.hot,
+            contained_at: self.contained_at,
         }
     }
 
@@ -171,10 +186,23 @@ impl Pod {
         }
     }
 
-    /// A pod is worth looking at often while it is throttled or close to its limit.
-    pub(super) fn judge_heat(&mut self, signal: &Signal) {
+    /// A pod is worth looking at often while it is throttled or close to its limit, and for a while
+    /// after a raise: whoever had a burst will have another one.
+    pub(super) fn judge_heat(&mut self, signal: &Signal, profile: &Profile, now: Moment) {
         let near_limit = signal.usage >= self.in_force.limit.scale_floor(HOT_USAGE);
-        self.hot = near_limit || signal.throttled_periods > 0 || self.latency_missed;
+        let memory = Span::from_s(u64::from(profile.hot_memory_s));
+        self.hot = near_limit
+            || signal.throttled_periods > 0
+            || self.latency_missed
+            || self.boost.was_raised_within(memory, now);
+    }
+
+    /// Counts throttled periods over the ends of windows. A window with a free period in it ends a
+    /// row, since nobody knows where in it that period was.
+    pub(super) fn count_throttled(&mut self, signal: &Signal) {
+        let all = signal.periods > 0 && signal.throttled_periods == signal.periods;
+        self.throttled_in_a_row =
+            if all { self.throttled_in_a_row.saturating_add(signal.periods) } else { 0 };
     }
 
     fn start_from(&mut self, sample: Sample) {

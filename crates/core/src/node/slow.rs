@@ -52,6 +52,7 @@ impl Node {
         self.estimate_needs(now);
         let clearing = self.clear_with_bids();
         self.adopt(&clearing);
+        self.contain(now);
         let plans = self.plan(&clearing.grants, now);
         let actions = self.act(&plans, now);
         self.outcome(Loop::Slow, actions)
@@ -62,6 +63,7 @@ impl Node {
             let pod = &mut self.pods[place];
             let sampled = pod.slow_window();
             let missing = !sampled && pod.added_at + self.profile.sampling_interval_ms < now;
+            pod.is_known = sampled;
             pod.estimate_need(&self.profile, sampled);
             if missing {
                 let (uid, ever_sampled) = (pod.uid().clone(), pod.latest.is_some());
@@ -293,11 +295,15 @@ impl Pod {
             // The pod's own need, and not what a price talked it into asking for: a cap is loose.
             RequestRule::FromGrant => {
                 let need = self.need.unwrap_or(grant.need).max(grant.need);
+                let need = self.contained_at.map_or(need, |cap| need.min(cap));
                 grant.amount.max(need).max(floor)
             }
         };
-        let limit_wish =
-            Wish::Limit { amount: self.boost.limit(base, profile, now).min(most.max(base)), most };
+        let boosted = match self.contained_at {
+            Some(_) => base,
+            None => self.boost.limit(base, profile, now),
+        };
+        let limit_wish = Wish::Limit { amount: boosted.min(most.max(base)), most };
         let limit_now = self.in_force.limit;
         let limit_verdict =
             smooth::damp(profile, &mut self.limit_track, limit_now, limit_wish, &guards, now);

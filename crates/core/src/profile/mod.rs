@@ -118,34 +118,35 @@ profile! {
         [ms(1000), ms(1000), ms(1000)],
         "How often a quiet pod is looked at.";
     fast_loop_interval_ms: Span, "ms", 50.0 to 60_000.0,
-        [ms(2000), ms(200), ms(2000)],
+        [ms(2000), ms(200), ms(1000)],
         "How often hot pods are looked at: two CFS periods where acting is cheap.";
     slow_loop_interval_ms: Span, "ms", 500.0 to 3_600_000.0,
-        [ms(15_000), ms(15_000), ms(15_000)],
-        "How often the market is cleared when nothing forces it.";
+        [ms(15_000), ms(1000), ms(5000)],
+        "How often the market is cleared when nothing forces it. Often where acting is cheap, since \
+         that is also how soon a raise that is over is taken back.";
     startup_grace_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(45_000), ms(45_000), ms(45_000)],
+        [ms(45_000), ms(15_000), ms(45_000)],
         "How long a new pod is not shrunk: starting up is not a working day.";
     window_s: u32, "s", 1.0 to 3600.0,
-        [30, 30, 120],
-        "How far back the window estimator looks; longer where every change is counted.";
+        [30, 5, 300],
+        "How far back the window estimator looks. Short where the fast loop answers a burst at \
+         once; long where every change is counted.";
     window_quantile: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.9), ratio(0.9), ratio(0.99)],
+        [ratio(0.9), ratio(0.9), ratio(1.0)],
         "Which quantile of the recent seconds is the base of need; higher where changes are \
          counted.";
     throttle_target: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.02), ratio(0.02)],
-        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; small pods \
-         miss their latency above 2 %.";
+        [ratio(0.05), ratio(0.05), ratio(0.05)],
+        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; with a burst \
+         buffer, or with the headroom of five minutes, 5 % do not show in latency.";
     headroom_gain: Ratio, "ratio", 0.0 to 100.0,
-        [ratio(1.0), ratio(1.0), ratio(1.0)],
+        [ratio(1.0), ratio(1.0), ratio(0.1)],
         "How fast headroom grows with the gap above the throttle target, per second.";
     headroom_fade: Ratio, "spreads", 0.0 to 100.0,
-        [ratio(0.05), ratio(0.05), ratio(0.05)],
-        "How fast headroom fades while nothing is throttled, per second, so that a pod under \
-         constant load settles within five slow ticks.";
+        [ratio(0.05), ratio(0.02), ratio(0.005)],
+        "How fast headroom fades while nothing is throttled, per second.";
     headroom_start: Ratio, "spreads", 0.0 to 100.0,
-        [ratio(1.0), ratio(1.0), ratio(2.0)],
+        [ratio(1.0), ratio(2.0), ratio(2.0)],
         "Headroom of a new pod, in standard deviations of its usage.";
     headroom_max: Ratio, "spreads", 0.0 to 1000.0,
         [ratio(10.0), ratio(10.0), ratio(10.0)],
@@ -166,11 +167,11 @@ profile! {
         [ratio(0.4), ratio(0.4), ratio(0.4)],
         "The largest raise of the step rule, as documented.";
     boost_periods: u32, "periods", 1.0 to 1000.0,
-        [2, 2, 2],
-        "Throttled periods in a window before the double rule fires: one can be chance.";
+        [2, 2, 8],
+        "Throttled periods in a row before the double rule fires: one can be chance.";
     boost_period_ratio: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.6), ratio(0.6), ratio(0.25)],
-        "Share of the window's periods that must be throttled: above one half, two came in a row.";
+        [ratio(0.6), ratio(0.6), ratio(0.5)],
+        "Or this share of a look at least as long as that: above one half, two came in a row.";
     boost_factor: Ratio, "factor", 1.0 to 10.0,
         [ratio(2.0), ratio(2.0), ratio(2.0)],
         "What the double rule multiplies the limit by.";
@@ -181,14 +182,19 @@ profile! {
     peak_factor: Ratio, "factor", 0.0 to 10.0,
         [ratio(0.0), ratio(1.1), ratio(1.1)],
         "What that peak is multiplied by; 0 forgets it.";
+    hot_memory_s: u32, "s", 0.0 to 86_400.0,
+        [0, 600, 0],
+        "How long a pod that was raised is looked at by every fast tick: whoever had a burst will \
+         have another one.";
     effect_wait_ms: Span, "ms", 0.0 to 600_000.0,
         [ms(2000), ms(100), ms(2000)],
         "How long a raise takes to take effect: one must not raise again before that.";
     boost_hold_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(15_000), ms(10_000), ms(60_000)],
-        "How long a boost stays as it is.";
+        [ms(15_000), ms(0), ms(60_000)],
+        "How long a boost stays as it is. Not at all where it can be had again at once: a short one \
+         works off what has piled up, and the estimator takes over.";
     boost_half_life_ms: Span, "ms", 1.0 to 3_600_000.0,
-        [ms(15_000), ms(5000), ms(30_000)],
+        [ms(15_000), ms(100), ms(30_000)],
         "After that, how long half of what is left of it takes to go.";
     burst_buffer: bool, "true or false", 0.0 to 0.0,
         [false, true, false],
@@ -201,13 +207,13 @@ profile! {
         [ratio(0.8), ratio(1.0), ratio(1.0)],
         "How much of a fall is taken at once.";
     raise_band: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.05), ratio(0.1)],
+        [ratio(0.05), ratio(0.1), ratio(0.2)],
         "A rise smaller than this is not worth a change.";
     shrink_band: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.1), ratio(0.25)],
-        "A fall smaller than this is not worth a change; wider, since shrinking is never urgent.";
+        [ratio(0.05), ratio(0.1), ratio(0.2)],
+        "A fall smaller than this is not worth a change.";
     shrink_hold_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(0), ms(15_000), ms(120_000)],
+        [ms(0), ms(1000), ms(60_000)],
         "How long a value must have been too large before it is shrunk.";
     cooldown_ms: Span, "ms", 0.0 to 3_600_000.0,
         [ms(5000), ms(0), ms(5000)],
@@ -234,6 +240,18 @@ profile! {
         [ratio(1.0), ratio(2.0), ratio(2.0)],
         "All limits together stay within capacity times this. Hard caps that add up to capacity \
          leave the node idle while pods wait.";
+    contain_after_ms: Span, "ms", 0.0 to 86_400_000.0,
+        [ms(0), ms(60_000), ms(60_000)],
+        "How long a pod's need must have been cut before it counts as one that takes all it can \
+         get: longer than a burst lasts.";
+    contain_factor: Ratio, "factor", 1.0 to 100.0,
+        [ratio(1.0), ratio(2.0), ratio(2.0)],
+        "What such a pod may use of its grant while others need theirs. Above one, since what \
+         they need is more than what they use.";
+    idle_guard: Ratio, "ratio", 0.0 to 0.9,
+        [ratio(0.0), ratio(0.1), ratio(0.1)],
+        "How much of the node is kept idle beside such pods, so that a burst of the others does \
+         not have to wait for its turn.";
     max_step_factor: Ratio, "factor", 1.1 to 1000.0,
         [ratio(10.0), ratio(10.0), ratio(10.0)],
         "The most a limit grows at once, counted from 100m at least; the controller refuses more.";

@@ -1,5 +1,5 @@
 //! Random draws of a load: arrivals and costs. The transcendental functions come from `libm`, so
-//! that the same seed gives the same load on every machine.
+//! that the same seed gives the same load on every machine; a square root is exact on all of them.
 
 use walras_core::rng::Rng;
 
@@ -23,7 +23,7 @@ impl Arrivals {
         }
         if self.mean > 30.0 {
             // The normal approximation, rounded; exact enough from here on.
-            return whole((self.mean + libm::sqrt(self.mean) * normal(rng) + 0.5).max(0.0));
+            return whole((self.mean + self.mean.sqrt() * normal(rng) + 0.5).max(0.0));
         }
         let mut product = rng.unit();
         let mut count = 0;
@@ -35,18 +35,33 @@ impl Arrivals {
     }
 }
 
-/// A cost with this mean and coefficient of variation (log-normal).
-pub(super) fn cost(rng: &mut Rng, mean: f64, variation: f64) -> f64 {
-    if variation <= 0.0 {
-        return mean;
+/// Costs with a mean and a coefficient of variation (log-normal).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Costs {
+    mean: f64,
+    /// The spread and the shift of the logarithm; worked out once, since every request needs them.
+    sigma: f64,
+    shift: f64,
+}
+
+impl Costs {
+    pub(super) fn around(mean: f64, variation: f64) -> Self {
+        let sigma2 = libm::log(1.0 + variation * variation);
+        Self { mean, sigma: sigma2.sqrt(), shift: sigma2 / 2.0 }
     }
-    let sigma2 = libm::log(1.0 + variation * variation);
-    mean * libm::exp(libm::sqrt(sigma2) * normal(rng) - sigma2 / 2.0)
+
+    /// The next one.
+    pub(super) fn draw(&self, rng: &mut Rng) -> f64 {
+        if self.sigma <= 0.0 {
+            return self.mean;
+        }
+        self.mean * libm::exp(self.sigma * normal(rng) - self.shift)
+    }
 }
 
 /// A standard normal number (Box and Muller).
 fn normal(rng: &mut Rng) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(1.0 - rng.unit()));
+    let radius = (-2.0 * libm::log(1.0 - rng.unit())).sqrt();
     radius * libm::cos(core::f64::consts::TAU * rng.unit())
 }
 
@@ -68,7 +83,8 @@ mod tests {
             let found = f64::from(u32::try_from(total).expect("small")) / 40_000.0;
             assert!((found / mean - 1.0).abs() < 0.03, "{mean}: {found}");
         }
-        let costs: Vec<f64> = (0..100_000).map(|_| cost(&mut rng, 10.0, 1.0)).collect();
+        let costs = Costs::around(10.0, 1.0);
+        let costs: Vec<f64> = (0..100_000).map(|_| costs.draw(&mut rng)).collect();
         let mean = costs.iter().sum::<f64>() / 1e5;
         let variance = costs.iter().map(|cost| (cost - mean) * (cost - mean)).sum::<f64>() / 1e5;
         assert!((mean - 10.0).abs() < 0.2, "{mean}");

@@ -4,11 +4,13 @@
 
 mod draw;
 mod histogram;
+mod memory;
 mod queue;
 mod shape;
 mod workload;
 
 pub use histogram::Histogram;
+pub use memory::Memory;
 pub use queue::Queue;
 pub use shape::Shape;
 pub use workload::{Load, LoadSpec, Startup};

@@ -3,7 +3,7 @@
 
 use walras_core::rng::Rng;
 
-use super::draw::{self, Arrivals};
+use super::draw::{Arrivals, Costs};
 use super::{Histogram, Queue, Shape};
 use crate::machine::{SLICE_MS, Want};
 
@@ -69,12 +69,19 @@ pub struct Load {
     level: f64,
     level_second: Option<u32>,
     arrivals: Arrivals,
+    costs: Costs,
 }
 
 impl Load {
     /// A load that begins when its pod does.
     #[must_use]
     pub fn new(spec: LoadSpec, startup: Option<Startup>, seed: u64) -> Self {
+        let costs = match &spec {
+            LoadSpec::Service { cost_ms, cost_variation, .. } => {
+                Costs::around(*cost_ms, *cost_variation)
+            }
+            LoadSpec::Batch { .. } | LoadSpec::Usage { .. } => Costs::around(0.0, 0.0),
+        };
         Self {
             spec,
             seed,
@@ -91,6 +98,7 @@ impl Load {
             level: 0.0,
             level_second: None,
             arrivals: Arrivals::expecting(0.0),
+            costs,
         }
     }
 
@@ -187,6 +195,12 @@ impl Load {
         !self.queue.is_empty() || self.backlog_core_ms > 0.0 || self.startup_left_core_ms > 0.0
     }
 
+    /// How many requests were accepted and are not yet answered.
+    #[must_use]
+    pub fn in_progress(&self) -> f64 {
+        length(&self.queue)
+    }
+
     /// Whether it answers requests.
     #[must_use]
     pub const fn is_service(&self) -> bool {
@@ -207,9 +221,9 @@ impl Load {
         }
         let slice_ms = f64::from(SLICE_MS);
         match self.spec {
-            LoadSpec::Service { cost_ms, cost_variation, .. } => {
+            LoadSpec::Service { .. } => {
                 for _ in 0..self.arrivals.draw(&mut self.rng) {
-                    let cost = draw::cost(&mut self.rng, cost_ms, cost_variation);
+                    let cost = self.costs.draw(&mut self.rng);
                     self.offered_core_ms += cost;
                     self.requests += 1;
                     self.queue.arrived(at_ms, cost, self.requests);

@@ -32,6 +32,8 @@ pub struct Machine {
     cores: f64,
     groups: Vec<Group>,
     slice_in_period: u32,
+    // Kept from slice to slice: the groups that want to run, and what each of them gets.
+    awake: Vec<usize>,
     shares: Vec<Share>,
 }
 
@@ -43,6 +45,7 @@ impl Machine {
             cores,
             groups: vec![Group::default(); groups],
             slice_in_period: 0,
+            awake: Vec::with_capacity(groups),
             shares: Vec::with_capacity(groups),
         }
     }
@@ -79,13 +82,19 @@ impl Machine {
         assert!(wants.len() == self.groups.len() && got.len() == self.groups.len());
         let slice_ms = f64::from(SLICE_MS);
         self.shares.clear();
-        for (group, want) in self.groups.iter().zip(wants) {
+        self.awake.clear();
+        got.fill(0.0);
+        for (place, (group, want)) in self.groups.iter().zip(wants).enumerate() {
             // No more than one core per thread, nor more than the node has.
             let wanted = want.work_core_ms.min(want.threads.min(self.cores) * slice_ms);
-            self.shares.push(Share::new(wanted.min(group.left_core_ms()), group.weight()));
+            // Most groups of a node sleep most of the time, and cost next to nothing then.
+            if wanted > 0.0 {
+                self.awake.push(place);
+                self.shares.push(Share::new(wanted.min(group.left_core_ms()), group.weight()));
+            }
         }
         share::divide(self.cores * slice_ms, &mut self.shares);
-        for (place, share) in self.shares.iter().enumerate() {
+        for (&place, share) in self.awake.iter().zip(&self.shares) {
             got[place] = share.got;
             self.groups[place].ran(share, &wants[place], self.cores);
         }

@@ -6,7 +6,7 @@
 mod pod;
 mod reaction;
 
-pub use pod::PodTally;
+pub use pod::{MemoryMib, PodTally};
 
 use crate::load::Histogram;
 
@@ -39,6 +39,8 @@ pub struct Figures {
     pub reaction_s: Option<f64>,
     /// Jain's index of what pods got of what they wanted: 1 is the same for all.
     pub jain_index: f64,
+    /// Memory over all pods that say what they take; none where no pod does.
+    pub memory_mib: Option<MemoryMib>,
 }
 
 /// What is added up over the pods of a node, and over nodes. Its size does not depend on either.
@@ -57,6 +59,7 @@ pub struct Summary {
     shares: Mean,
     share_squares: f64,
     latencies: Histogram,
+    memory_mib: Option<MemoryMib>,
 }
 
 /// A mean in the making.
@@ -94,6 +97,7 @@ impl Summary {
         self.shares.add(other.shares);
         self.share_squares += other.share_squares;
         self.latencies.merge(&other.latencies);
+        self.add_memory(other.memory_mib);
     }
 
     /// The latencies of all requests.
@@ -120,6 +124,7 @@ impl Summary {
             resizes_per_pod_hour: ratio(self.resizes, self.hours),
             reaction_s: self.reactions.value(),
             jain_index: self.jain_index(),
+            memory_mib: self.memory_mib,
         }
     }
 
@@ -139,6 +144,15 @@ impl Summary {
             self.share_squares += share * share;
         }
         self.latencies.merge(pod.latencies());
+        self.add_memory(pod.memory_mib());
+    }
+
+    fn add_memory(&mut self, memory_mib: Option<MemoryMib>) {
+        if let Some(more) = memory_mib {
+            let sum = self.memory_mib.get_or_insert_default();
+            sum.peak += more.peak;
+            sum.mean += more.mean;
+        }
     }
 
     /// `(sum x)^2 / (n * sum x^2)` over the share of its wish that each pod got.

@@ -5,6 +5,15 @@ use crate::load::{Histogram, Load};
 use crate::machine::{Counters, PERIOD_MS};
 use crate::policy::Setting;
 
+/// The memory of one pod, or of several, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryMib {
+    /// The most that each had in use, whenever that was.
+    pub peak: f64,
+    /// What each had in use on average while it ran.
+    pub mean: f64,
+}
+
 /// The running count of one pod.
 #[derive(Clone, Debug)]
 pub struct PodTally {
@@ -24,6 +33,9 @@ pub struct PodTally {
     missed_last_minute: bool,
     completions_s: Vec<f64>,
     reaction: Reaction,
+    memory_peak_mib: f64,
+    memory_sum_mib: f64,
+    memory_seen: f64,
 }
 
 impl PodTally {
@@ -46,6 +58,9 @@ impl PodTally {
             missed_last_minute: false,
             completions_s: Vec::new(),
             reaction: Reaction::default(),
+            memory_peak_mib: 0.0,
+            memory_sum_mib: 0.0,
+            memory_seen: 0.0,
         }
     }
 
@@ -60,6 +75,13 @@ impl PodTally {
         self.lived_ms += period_ms;
         self.limit_core_ms += self.limit_cores(setting) * period_ms;
         self.request_core_ms += cores(setting.request.get()) * period_ms;
+    }
+
+    /// So much memory was in use at the end of a period.
+    pub fn memory_seen(&mut self, in_use_mib: f64) {
+        self.memory_peak_mib = self.memory_peak_mib.max(in_use_mib);
+        self.memory_sum_mib += in_use_mib;
+        self.memory_seen += 1.0;
     }
 
     /// A second passed in which this much was offered.
@@ -197,6 +219,13 @@ impl PodTally {
     #[must_use]
     pub fn reactions_s(&self) -> &[f64] {
         self.reaction.times_s()
+    }
+
+    /// The most memory it had in use, and the mean; none where it says nothing about memory.
+    #[must_use]
+    pub fn memory_mib(&self) -> Option<MemoryMib> {
+        let mean = self.memory_sum_mib / self.memory_seen;
+        (self.memory_seen > 0.0).then_some(MemoryMib { peak: self.memory_peak_mib, mean })
     }
 
     /// What it got of what it wanted; none where it wanted nothing.

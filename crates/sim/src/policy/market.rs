@@ -94,7 +94,7 @@ impl Policy for Market {
                 uid: self.uids[place].clone(),
                 workload: None,
                 // The declared limit is a starting point and not a ceiling.
-                bounds: Bounds::new(MIN.min(limit), self.capacity),
+                bounds: Bounds::new(pod.min.unwrap_or(LEAST).min(limit), self.capacity),
                 weight: pod.weight,
                 limit,
                 request: Some(pod.request),
@@ -152,8 +152,9 @@ impl Policy for Market {
     }
 }
 
-/// The least a pod may be granted here.
-const MIN: Millicores = Millicores::new(50);
+/// The least a pod may be granted whose owner does not say: the kernel's smallest quota, which is
+/// 1 ms per period.
+const LEAST: Millicores = Millicores::new(10);
 
 fn sample(counters: &Counters, now: Moment) -> Sample {
     Sample {

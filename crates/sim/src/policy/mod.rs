@@ -18,9 +18,9 @@ use crate::scenario::{NodeSpec, PodSpec};
 pub use fixed::{declared, even, unlimited, weighed};
 pub use market::Market;
 pub use rivals::{
-    AUTOTHROTTLE_TARGETS, Autothrottle, AutothrottleSettings, CruiseKube, CruiseKubeSettings,
-    Koordinator, KoordinatorSettings, Mbcas, MbcasSettings, Vpa, VpaSettings, autothrottle_at,
-    cruisekube, koordinator, mbcas, vpa,
+    AUTOTHROTTLE_TARGETS, Autothrottle, AutothrottleSettings, Classes, CruiseKube,
+    CruiseKubeSettings, Koordinator, KoordinatorSettings, Mbcas, MbcasSettings, Vpa, VpaSettings,
+    autothrottle_at, cruisekube, koordinator, koordinator_with_best_effort, mbcas, vpa,
 };
 
 /// What is set on a pod.

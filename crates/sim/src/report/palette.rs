@@ -15,20 +15,23 @@ struct Ink {
     dash: &'static str,
 }
 
-const INKS: [Ink; 14] = [
+const INKS: [Ink; 17] = [
     ink("static", "#6b7280", "#9ca3af", "2 3"),
     ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
     ink("weights", "#a08400", "#f0e442", "7 3"),
     ink("even", "#8c5a3c", "#d2a07a", "1 3"),
     ink("vpa", "#e69f00", "#e69f00", "5 2"),
     ink("koordinator", "#009e73", "#2fc79b", "8 2 2 2"),
+    ink("koordinator-be", "#4d8f2f", "#86c96a", "8 2 1 2"),
     ink("autothrottle", "#d55e00", "#ff8445", "4 2"),
     ink("cruisekube", "#cc79a7", "#e39ac4", "6 2 1 2"),
     ink("mbcas", "#6b7d1f", "#b6c75a", "3 2"),
     ink("walras", "#0072b2", "#3d9fe0", ""),
     ink("walras-api", "#56b4e9", "#8fd3fa", "9 3"),
     ink("walras-learning", "#5b4bb5", "#a79bf0", "3 1"),
+    ink("walras-api-learning", "#8a7be0", "#c6bdfb", "9 1"),
     ink("walras-proportional", "#1b8f8f", "#5fd3d0", "3 3"),
+    ink("walras-api-proportional", "#3fb5b0", "#9be8e5", "9 2 1 2"),
     ink("oracle", "#16181d", "#f3f4f6", "1 2"),
 ];
 

@@ -69,10 +69,12 @@ fn pod(name: &str) -> PodSpec {
         startup: None,
         request: Millicores::new(500),
         limit: Some(Millicores::from_cores(1)),
+        min: None,
         weight: Weight::ONE,
         start_s: 0.0,
         stop_s: None,
         slo_ms: None,
         slo_known: false,
+        memory: None,
     }
 }

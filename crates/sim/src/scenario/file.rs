@@ -15,7 +15,7 @@ use super::kind::{BargainingWeight, Cores, Cpu, CpuOrNone, Flag, Number, Seed, T
 use super::load::{self, Reader, Surroundings};
 use super::problem::{Problem, Problems, ScenarioError};
 use super::{NodeSpec, PodSpec, Scenario, Suite};
-use crate::load::LoadSpec;
+use crate::load::{LoadSpec, Memory};
 
 const NAME: Text = Text { most_bytes: 100 };
 const ABOUT: Text = Text { most_bytes: 1000 };
@@ -143,6 +143,7 @@ fn pod(
     let count = table.optional("replicas", &REPLICAS).unwrap_or(1);
     let request = table.required("request", &Cpu);
     let limit = table.optional("limit", &CpuOrNone).flatten();
+    let min = table.optional("min", &Cpu);
     let weight = table.optional("weight", &BargainingWeight).unwrap_or(Weight::ONE);
     let start_s = table.optional("start_s", &TIME_S).unwrap_or(0.0);
     let stop_s = table.optional("stop_s", &TIME_S);
@@ -150,6 +151,7 @@ fn pod(
     let replicas = Replicas { count, stagger_s };
     let slo_ms = table.optional("slo_ms", &LATENCY_MS);
     let slo_known = table.optional("slo_known", &Flag).unwrap_or(false);
+    let memory = load::memory(table);
     let startup = load::startup(table);
     let load = load::load(table, around);
     if let (Some(request), Some(limit)) = (request, limit)
@@ -157,13 +159,30 @@ fn pod(
     {
         table.problem("request", format!("is more than limit, which is {limit}"));
     }
+    if let (Some(min), Some(request)) = (min, request)
+        && min > request
+    {
+        table.problem("min", format!("is more than request, which is {request}"));
+    }
     check_times(table, duration_s, start_s + replicas.last_s(), stop_s);
     if let Some(load) = &load {
-        check_target(table, load);
+        check_requests(table, load, memory);
     }
     let (name, load, request) = (name?, load?, request?);
-    let pod =
-        PodSpec { name, load, startup, request, limit, weight, start_s, stop_s, slo_ms, slo_known };
+    let pod = PodSpec {
+        name,
+        load,
+        startup,
+        request,
+        limit,
+        min,
+        weight,
+        start_s,
+        stop_s,
+        slo_ms,
+        slo_known,
+        memory,
+    };
     Some((pod, replicas))
 }
 
@@ -180,8 +199,8 @@ fn check_times(table: &mut Fields<'_>, duration_s: u32, last_s: f64, stop_s: Opt
     }
 }
 
-/// Only a service has latencies.
-fn check_target(table: &mut Fields<'_>, load: &LoadSpec) {
+/// Only a service has latencies, and memory by requests.
+fn check_requests(table: &mut Fields<'_>, load: &LoadSpec, memory: Option<Memory>) {
     match load {
         LoadSpec::Service { .. } => {}
         LoadSpec::Batch { .. } | LoadSpec::Usage { .. } => {
@@ -189,6 +208,10 @@ fn check_target(table: &mut Fields<'_>, load: &LoadSpec) {
                 if table.has(key) {
                     table.problem(key, "is given, but only a service answers requests".to_owned());
                 }
+            }
+            if memory.is_some_and(|memory| memory.per_request_mib > 0.0) {
+                let what = "has per_request_mib, but only a service answers requests";
+                table.problem("memory", what.to_owned());
             }
         }
     }
@@ -274,6 +297,12 @@ mod tests {
             }
             if let Some(slo_ms) = pod.slo_ms {
                 write!(text, ", target {slo_ms} known {}", pod.slo_known)?;
+            }
+            if let Some(min) = pod.min {
+                write!(text, ", min {min}")?;
+            }
+            if let Some(memory) = pod.memory {
+                write!(text, ", memory {} + {}", memory.base_mib, memory.per_request_mib)?;
             }
             if let Some(startup) = pod.startup {
                 write!(text, ", startup {} on {}", startup.work_core_s, startup.threads)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::field::Fields;
 use super::kind::{Number, Text, Whole, Word};
 use super::trace::{self, Format, Reading, Trace, Unit};
-use crate::load::{LoadSpec, Shape, Startup};
+use crate::load::{LoadSpec, Memory, Shape, Startup};
 
 /// How a file is read: all that is asked of the outside.
 pub type Reader<'a> = dyn Fn(&Path) -> io::Result<Vec<u8>> + 'a;
@@ -32,6 +32,7 @@ const COST_MS: Number = Number { of: "milliseconds", least: 0.001, most: 3_600_0
 const VARIATION: Number = Number { of: "", least: 0.0, most: 10.0 };
 const WORK: Number = Number { of: "core-seconds", least: 0.001, most: 1e9 };
 const THREADS: Whole = Whole { of: "threads", least: 1, most: 100_000 };
+const MIB: Number = Number { of: "MiB", least: 0.0, most: 1e9 };
 const FACTOR: Number = Number { of: "", least: 1e-6, most: 1e6 };
 const MACHINE_CORES: Number = Number { of: "cores", least: 0.001, most: 1e6 };
 const PATH: Text = Text { most_bytes: 4096 };
@@ -82,6 +83,15 @@ pub(super) fn startup(pod: &mut Fields<'_>) -> Option<Startup> {
     let threads = table.required("threads", &THREADS);
     pod.finish(table);
     Some(Startup { work_core_s: work_core_s?, threads: f64::from(threads?) })
+}
+
+/// The memory a pod takes.
+pub(super) fn memory(pod: &mut Fields<'_>) -> Option<Memory> {
+    let mut table = pod.table("memory")?;
+    let base_mib = table.required("base_mib", &MIB);
+    let per_request_mib = table.optional("per_request_mib", &MIB).unwrap_or(0.0);
+    pod.finish(table);
+    Some(Memory { base_mib: base_mib?, per_request_mib })
 }
 
 fn service(table: &mut Fields<'_>, around: &Surroundings<'_>) -> Option<LoadSpec> {

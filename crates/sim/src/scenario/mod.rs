@@ -24,7 +24,7 @@ pub use load::Reader;
 pub use problem::{Problem, Problems, ScenarioError};
 pub use recorded::recorded;
 
-use crate::load::{LoadSpec, Startup};
+use crate::load::{LoadSpec, Memory, Startup};
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +79,8 @@ pub struct PodSpec {
     pub request: Millicores,
     /// The declared limit; none where there is none.
     pub limit: Option<Millicores>,
+    /// The least it must be granted, where its owner said so.
+    pub min: Option<Millicores>,
     /// What its claim counts for: its priority.
     pub weight: Weight,
     /// When it starts.
@@ -90,4 +92,6 @@ pub struct PodSpec {
     pub slo_ms: Option<f64>,
     /// Whether the pod's owner told the policy of the latency target.
     pub slo_known: bool,
+    /// The memory it takes, where its owner said so. Nothing decides on it.
+    pub memory: Option<Memory>,
 }

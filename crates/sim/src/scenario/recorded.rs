@@ -88,11 +88,13 @@ fn pod(name: String, trace: &Trace, threads: f64) -> PodSpec {
         // A trace of nothing still needs something to be declared.
         request: millicores_ceil(mean_cores).max(Millicores::new(1)),
         limit: Some(millicores_ceil(mean_cores * LIMIT_FACTOR).max(Millicores::new(1))),
+        min: None,
         weight: Weight::ONE,
         start_s: 0.0,
         stop_s: None,
         slo_ms: None,
         slo_known: false,
+        memory: None,
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use walras_core::market::{Mode, SURVIVAL_FLOOR};
+use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
 use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
 use walras_core::profile::{Estimator, Profile, RequestRule};
@@ -282,9 +282,11 @@ impl Watch {
                     "a limit was forced to move inside its band, though everything fitted"
                 );
             }
-            Why::Market { need, grant, .. } => {
+            Why::Market { need, grant, reason, .. } => {
                 promise!(limit_moved || request_moved, "nothing moved by the market");
-                self.move_follows_market(before, action, need.max(grant), grant)?;
+                // Whoever takes all it can get may be held to less than it needs.
+                let wanted = if reason == Reason::Cut { grant } else { need.max(grant) };
+                self.move_follows_market(before, action, wanted, grant)?;
                 self.free_move_is_right(pod, action)?;
             }
         }

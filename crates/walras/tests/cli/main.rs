@@ -5,6 +5,7 @@ mod clear;
 mod refused;
 mod replay;
 mod sim;
+mod tune;
 
 use assert_cmd::Command;
 

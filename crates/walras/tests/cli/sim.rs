@@ -65,6 +65,18 @@ fn a_scenario_is_told_in_a_sentence_a_table_and_a_comparison() {
 }
 
 #[test]
+fn everybody_can_take_part() {
+    let document = json_of(&[TINY, "--policy", "all", "--hours", "0.003"]);
+    let policies = document["scenarios"][0]["policies"].as_array().unwrap();
+    let list: Value = serde_json::from_str(&stdout_of(walras(&["sim", "list", "--json"]))).unwrap();
+    let known = list["policies"].as_array().unwrap().iter().map(|policy| &policy["name"]);
+    assert_eq!(
+        policies.iter().map(|policy| &policy["policy"]).collect::<Vec<_>>(),
+        known.collect::<Vec<_>>()
+    );
+}
+
+#[test]
 fn without_the_market_nothing_is_compared() {
     let text = stdout_of(walras(&["sim", "run", TINY, "--policy", "static,none"]));
     assert!(!text.contains("rival") && !text.contains("walras"), "{text}");
@@ -165,10 +177,35 @@ fn a_trace_is_a_scenario() {
 }
 
 #[test]
+fn a_trace_is_read_as_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("usage.txt");
+    std::fs::write(&path, "50\n150\n").unwrap();
+    let path = path.to_str().unwrap();
+    let request_core_hours = |more: &[&str]| {
+        let run = ["--trace", path, "--policy", "static", "--hours", "0.01"];
+        let document = json_of(&[&run[..], more].concat());
+        document["scenarios"][0]["policies"][0]["request_core_hours"].as_f64().unwrap() / 0.01
+    };
+    // The mean is 100 requests of 10 ms a second, and 100 % of a core.
+    assert!((request_core_hours(&["--trace-format", "percent"]) - 1.0).abs() < 1e-9);
+    assert!((request_core_hours(&[]) - 1.0).abs() < 1e-9);
+    let run = |more: &[&str]| {
+        let arguments = ["sim", "run", "--trace", path, "--policy", "static", "--hours", "0.01"];
+        stdout_of(walras(&[&arguments[..], more].concat()))
+    };
+    assert_ne!(run(&["--trace-format", "percent"]), run(&["--trace-format", "requests"]));
+    let stderr = refused(&["--trace", path, "--trace-format", "google"]);
+    assert!(stderr.contains("usage.txt: line 1: the header has no column"), "{stderr}");
+    let stderr = refused(&[TINY, "--trace-format", "percent"]);
+    assert!(stderr.contains("--trace <FILE>"), "{stderr}");
+}
+
+#[test]
 fn the_scenario_in_the_help_can_be_run() {
     let help = stdout_of(walras(&["sim", "run", "--help"]));
     let from = help.find("  name = \"mine\"").unwrap();
-    let example = &help[from..help.find("\nA trace is").unwrap()];
+    let example = &help[from..help.find("\nA trace becomes").unwrap()];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("mine.toml");
     std::fs::write(&path, example).unwrap();
@@ -214,10 +251,12 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
         refused(&["stedy", "--policy", "static,wallras"]),
         "error: there is no scenario \"stedy\"; did you mean steady? known are steady, bursty, \
          periodic, ramp, storms, steady-train, bursty-train, periodic-train, ramp-train, \
-         storms-train, idle, stampede, tenants, greedy, twins, jobs, fleet\n\
+         storms-train, crowd-train, neighbour-train, rollout-train, idle, stampede, tenants, \
+         greedy, twins, jobs, fleet\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
-         even, vpa, koordinator, autothrottle, cruisekube, mbcas, walras, walras-api, \
-         walras-learning, walras-proportional, oracle\n"
+         even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
+         walras-api, walras-learning, walras-api-learning, walras-proportional, \
+         walras-api-proportional, oracle\n"
     );
 }
 
@@ -251,4 +290,30 @@ fn a_report_that_cannot_be_written_is_refused_before_anything_is_run() {
     assert_eq!(stderr, "error: crates: is a folder; give the name of a file for the report\n");
     let stderr = refused(&[TINY, "--report", "nowhere/page.html"]);
     assert_eq!(stderr, "error: nowhere/page.html: there is no folder nowhere\n");
+}
+
+#[test]
+fn memory_is_told_where_a_pod_says_what_it_takes_and_grows_with_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("memory.toml");
+    let pod = |limit: &str| {
+        format!(
+            "name = 'memory'\nabout = 'Too much to do.'\nminutes = 1\ncores = 2\n[[pod]]\n\
+             name = 'web'\nrequest = '100m'\nlimit = '{limit}'\n\
+             memory = {{ base_mib = 100, per_request_mib = 2 }}\n\
+             service = {{ cost_ms = 10, rate = {{ constant = 50 }} }}\n"
+        )
+    };
+    let mut peaks = Vec::new();
+    for limit in ["2", "300m"] {
+        std::fs::write(&path, pod(limit)).unwrap();
+        let document = json_of(&[path.to_str().unwrap(), "--policy", "static"]);
+        let policy = &document["scenarios"][0]["policies"][0];
+        let (peak, mean) = (&policy["memory_peak_mib"], &policy["memory_mean_mib"]);
+        let (peak, mean) = (peak.as_f64().unwrap(), mean.as_f64().unwrap());
+        assert!(100.0 < mean && mean < peak, "{mean} {peak}");
+        peaks.push(peak);
+    }
+    // 0.3 of the 0.5 cores that are wanted leave 20 requests waiting every second.
+    assert!(peaks[0] < 150.0 && peaks[1] > 2000.0, "{peaks:?}");
 }

@@ -56,9 +56,12 @@ impl<P: Policy> Hand<P> {
         limits: &[Option<u64>],
         make: impl Fn(&NodeSpec, &[PodSpec]) -> P,
     ) -> Self {
+        Self::with_pods(limits.iter().map(|limit| pod(limit.map(Millicores::new))).collect(), make)
+    }
+
+    /// A node of 16 cores, and these pods.
+    pub(super) fn with_pods(pods: Vec<PodSpec>, make: impl Fn(&NodeSpec, &[PodSpec]) -> P) -> Self {
         let node = NodeSpec { capacity: CAPACITY };
-        let pods: Vec<PodSpec> =
-            limits.iter().map(|limit| pod(limit.map(Millicores::new))).collect();
         let mut policy = make(&node, &pods);
         let start = |(place, pod)| policy.pod_started(place, pod, Moment::ORIGIN);
         let settings: Vec<Setting> = pods.iter().enumerate().map(start).collect();
@@ -129,17 +132,20 @@ impl<P: Policy> Hand<P> {
     }
 }
 
-fn pod(limit: Option<Millicores>) -> PodSpec {
+/// A pod that requests one core.
+pub(super) fn pod(limit: Option<Millicores>) -> PodSpec {
     PodSpec {
         name: "pod".to_owned(),
         load: LoadSpec::Usage { cores: Shape::Constant { level: 0.0 }, threads: 1.0 },
         startup: None,
         request: REQUEST,
         limit,
+        min: None,
         weight: Weight::ONE,
         start_s: 0.0,
         stop_s: None,
         slo_ms: None,
         slo_known: false,
+        memory: None,
     }
 }

@@ -7,8 +7,12 @@
 //! from 45 % to 50 % nothing is scaled up. The burst buffer is 1000 % of the limit, but never more
 //! than the quota, since the kernel refuses more. Containers without a limit are left alone.
 //!
-//! Simplified: every pod counts as latency-sensitive (LS), so all of the node is the share pool;
-//! the rest of the product (best-effort suppression, core binding) is not modelled. Containers are
+//! Every pod counts as latency-sensitive (LS), or batch pods count as best-effort (BE): these are
+//! not burst, have the least weight and request nothing, share a budget ([`super::suppress`]), and
+//! what they use does not make the share pool busy. Which pods are so is for their owners to say,
+//! so both are there to be compared.
+//!
+//! Simplified: the rest of the product (core binding, eviction) is not modelled. Containers are
 //! pods.
 //!
 //! Best fair setting: off by default in the product, on here; no token bucket (its default), which
@@ -18,8 +22,11 @@ use std::collections::VecDeque;
 
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
-use super::{cores_used, declared, to_cores};
-use crate::policy::{Actuation, Policy, Setting, View};
+use super::suppress::{self, Part, Suppress};
+use super::{cores_used, declared, millicores_nearest, to_cores};
+use crate::load::LoadSpec;
+use crate::machine::Counters;
+use crate::policy::{Actuation, Policy, Setting, View, weight_from_request};
 use crate::scenario::{NodeSpec, PodSpec};
 
 /// What a quota is multiplied by when its container was throttled.
@@ -42,6 +49,17 @@ pub struct KoordinatorSettings {
     pub kernel_burst: Ratio,
     /// Usage of the share pool from which on quotas are taken back.
     pub share_pool_threshold: Ratio,
+    /// Which classes pods are of.
+    pub classes: Classes,
+}
+
+/// Which classes pods are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classes {
+    /// All are latency-sensitive.
+    AllSensitive,
+    /// Batch pods are best-effort.
+    BatchBestEffort,
 }
 
 /// The node's agent.
@@ -51,14 +69,33 @@ pub struct Koordinator {
     capacity: Millicores,
     /// By place in the scenario; pods without a limit are not kept.
     pods: Vec<Option<Bursting>>,
+    /// Which of the pods are best-effort, whether they run or not.
+    is_best_effort: Vec<bool>,
+    /// Those of them that run, by place in the scenario.
+    best_effort: Vec<Option<Suppressed>>,
+    suppress: Suppress,
     looked_at: Moment,
-    /// CPU time of all pods at the last rounds, the oldest first.
-    node_core_ms: VecDeque<f64>,
+    /// CPU time of the share pool at the last rounds, the oldest first.
+    pool_core_ms: VecDeque<f64>,
 }
 
 /// `koordinator`: quota burst and kernel burst, both on.
 pub fn koordinator(node: &NodeSpec, pods: &[PodSpec]) -> Box<dyn Policy> {
     Box::new(Koordinator::new(KoordinatorSettings::DEFAULT, node, pods))
+}
+
+/// `koordinator-be`: the same, with batch pods as best-effort.
+pub fn koordinator_with_best_effort(node: &NodeSpec, pods: &[PodSpec]) -> Box<dyn Policy> {
+    let settings =
+        KoordinatorSettings { classes: Classes::BatchBestEffort, ..KoordinatorSettings::DEFAULT };
+    Box::new(Koordinator::new(settings, node, pods))
+}
+
+/// A pod that has to make do with what the others leave.
+#[derive(Clone, Debug)]
+struct Suppressed {
+    in_force: Setting,
+    part: Part,
 }
 
 /// A pod that may burst.
@@ -95,6 +132,7 @@ impl KoordinatorSettings {
         quota_burst: Ratio::from_percent(300),
         kernel_burst: Ratio::from_percent(1000),
         share_pool_threshold: Ratio::from_percent(50),
+        classes: Classes::AllSensitive,
     };
 }
 
@@ -108,8 +146,11 @@ impl Koordinator {
             settings,
             capacity: node.capacity,
             pods: vec![None; pods.len()],
+            is_best_effort: pods.iter().map(|pod| is_best_effort(&settings, pod)).collect(),
+            best_effort: vec![None; pods.len()],
+            suppress: Suppress::new(node.capacity),
             looked_at: Moment::ORIGIN,
-            node_core_ms: VecDeque::from([0.0]),
+            pool_core_ms: VecDeque::from([0.0]),
         }
     }
 
@@ -119,16 +160,9 @@ impl Koordinator {
         Setting { limit: Some(limit), burst, ..in_force }
     }
 
-    /// How busy the node was in the last rounds.
-    fn node_state(&mut self, total_core_ms: f64) -> NodeState {
-        self.node_core_ms.push_back(total_core_ms);
-        if self.node_core_ms.len() > NODE_ROUNDS + 1 {
-            self.node_core_ms.pop_front();
-        }
-        let oldest_core_ms = self.node_core_ms.front().copied().unwrap_or(total_core_ms);
-        let rounds = u64::try_from(self.node_core_ms.len() - 1).unwrap_or(u64::MAX);
-        let window = Span::from_us(self.settings.every.as_us().saturating_mul(rounds));
-        let used_cores = cores_used(total_core_ms - oldest_core_ms, window);
+    /// How busy the share pool was in the last rounds.
+    fn node_state(&mut self) -> NodeState {
+        let used_cores = self.pool_used_cores(NODE_ROUNDS);
         let used_share = used_cores / to_cores(self.capacity);
         let threshold = self.settings.share_pool_threshold.to_f64();
         if used_share >= threshold {
@@ -139,10 +173,55 @@ impl Koordinator {
             NodeState::Idle
         }
     }
+
+    /// What the share pool used on average over up to so many rounds.
+    fn pool_used_cores(&self, rounds_max: usize) -> f64 {
+        let newest = self.pool_core_ms.len() - 1;
+        let rounds = rounds_max.min(newest);
+        let used_core_ms = self.pool_core_ms[newest] - self.pool_core_ms[newest - rounds];
+        let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
+        cores_used(used_core_ms, Span::from_us(self.settings.every.as_us().saturating_mul(rounds)))
+    }
+
+    fn remember(&mut self, counters: &[Counters]) {
+        let in_pool = counters.iter().zip(&self.is_best_effort).filter(|(_, outside)| !**outside);
+        self.pool_core_ms.push_back(in_pool.map(|(pod, _)| pod.usage_core_ms).sum());
+        if self.pool_core_ms.len() > NODE_ROUNDS + 1 {
+            self.pool_core_ms.pop_front();
+        }
+    }
+
+    fn suppress(&mut self, settings: &mut Vec<(usize, Setting)>) {
+        let used = millicores_nearest(self.pool_used_cores(1));
+        let budget = self.suppress.second_passed(used);
+        let parts: Vec<Part> = self.best_effort.iter().flatten().map(|pod| pod.part).collect();
+        let shares = suppress::divide(budget, &parts);
+        let running = self.best_effort.iter_mut().enumerate();
+        let running = running.filter_map(|(place, pod)| Some((place, pod.as_mut()?)));
+        for ((place, pod), share) in running.zip(shares) {
+            if pod.in_force.limit != Some(share) {
+                pod.in_force.limit = Some(share);
+                settings.push((place, pod.in_force));
+            }
+        }
+    }
 }
 
 impl Policy for Koordinator {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, _: Moment) -> Setting {
+        if self.is_best_effort[place] {
+            let most = pod.limit.unwrap_or(self.capacity).min(self.capacity);
+            let in_force = Setting {
+                // Until the next round it may have what there is for all of them.
+                limit: Some(self.suppress.budget().min(most)),
+                request: Millicores::ZERO,
+                weight: weight_from_request(Millicores::ZERO),
+                burst: Millicores::ZERO,
+            };
+            let part = Part { request: pod.request, most };
+            self.best_effort[place] = Some(Suppressed { in_force, part });
+            return in_force;
+        }
         let Some(base) = pod.limit else {
             return declared(pod);
         };
@@ -153,6 +232,7 @@ impl Policy for Koordinator {
 
     fn pod_stopped(&mut self, place: usize, _: Moment) {
         self.pods[place] = None;
+        self.best_effort[place] = None;
     }
 
     fn period_passed(
@@ -165,7 +245,9 @@ impl Policy for Koordinator {
             return;
         }
         self.looked_at = now;
-        let state = self.node_state(view.counters.iter().map(|pod| pod.usage_core_ms).sum());
+        self.remember(view.counters);
+        self.suppress(settings);
+        let state = self.node_state();
         for place in 0..self.pods.len() {
             let Some(mut pod) = self.pods[place].take() else {
                 continue;
@@ -201,6 +283,14 @@ impl Bursting {
     }
 }
 
+fn is_best_effort(settings: &KoordinatorSettings, pod: &PodSpec) -> bool {
+    match (settings.classes, &pod.load) {
+        (Classes::BatchBestEffort, LoadSpec::Batch { .. }) => true,
+        (Classes::BatchBestEffort, LoadSpec::Service { .. } | LoadSpec::Usage { .. })
+        | (Classes::AllSensitive, _) => false,
+    }
+}
+
 /// What the container asks for, unless the node objects.
 fn operation(was_throttled: bool, state: NodeState) -> Operation {
     match (state, was_throttled) {
@@ -212,7 +302,7 @@ fn operation(was_throttled: bool, state: NodeState) -> Operation {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hand::{Hand, Period};
+    use super::super::hand::{Hand, Period, pod};
     use super::*;
 
     fn make(node: &NodeSpec, pods: &[PodSpec]) -> Koordinator {
@@ -309,5 +399,43 @@ mod tests {
         assert_eq!(hand.limit(1), None);
         assert_eq!(hand.setting(0).request, before.request);
         assert_eq!(hand.setting(0).weight, before.weight);
+    }
+
+    /// A service of two cores beside two batch pods, of which one has a limit.
+    fn with_best_effort() -> Hand<Koordinator> {
+        let batch = |limit| PodSpec {
+            load: LoadSpec::Batch { work_core_s: None, threads: 8.0, every_s: None },
+            ..pod(limit)
+        };
+        let pods =
+            vec![pod(Some(Millicores::new(2000))), batch(None), batch(Some(Millicores::new(3000)))];
+        let settings = KoordinatorSettings {
+            classes: Classes::BatchBestEffort,
+            ..KoordinatorSettings::DEFAULT
+        };
+        Hand::with_pods(pods, |node, pods| Koordinator::new(settings, node, pods))
+    }
+
+    #[test]
+    fn best_effort_pods_share_65_percent_of_the_node_less_what_others_use() {
+        let mut hand = with_best_effort();
+        // 65 % of 16 cores are 10.4.
+        hand.pass_each(10, &[Period::using(2.0), Period::using(5.0), Period::using(3.0)]);
+        assert_eq!((hand.limit(1), hand.limit(2)), (Some(5400), Some(3000)));
+        hand.pass_each(10, &[Period::using(8.4), Period::using(5.0), Period::using(3.0)]);
+        assert_eq!((hand.limit(1), hand.limit(2)), (Some(1000), Some(1000)));
+        assert_eq!((hand.request(1), hand.setting(1).weight), (0, 1));
+    }
+
+    #[test]
+    fn what_best_effort_pods_use_does_not_keep_others_from_bursting() {
+        let busy = [Period::throttled(1.0), Period::using(6.0), Period::using(3.0)];
+        let mut hand = with_best_effort();
+        hand.pass_each(10, &busy);
+        assert_eq!(hand.limit(0), Some(2400));
+        let limits = [Some(2000), None, Some(3000)];
+        let mut hand = Hand::with_limits(&limits, make);
+        hand.pass_each(10, &busy);
+        assert_eq!(hand.limit(0), Some(2000), "10 of 16 cores are busy");
     }
 }

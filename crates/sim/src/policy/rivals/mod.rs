@@ -13,6 +13,7 @@ mod cruisekube;
 mod hand;
 mod koordinator;
 mod mbcas;
+mod suppress;
 mod vpa;
 
 use walras_core::units::{Millicores, Span};
@@ -22,7 +23,9 @@ use crate::scenario::PodSpec;
 
 pub use autothrottle::{AUTOTHROTTLE_TARGETS, Autothrottle, AutothrottleSettings, autothrottle_at};
 pub use cruisekube::{CruiseKube, CruiseKubeSettings, cruisekube};
-pub use koordinator::{Koordinator, KoordinatorSettings, koordinator};
+pub use koordinator::{
+    Classes, Koordinator, KoordinatorSettings, koordinator, koordinator_with_best_effort,
+};
 pub use mbcas::{Mbcas, MbcasSettings, mbcas};
 pub use vpa::{Vpa, VpaSettings, vpa};
 

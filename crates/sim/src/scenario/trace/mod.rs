@@ -83,7 +83,7 @@ pub struct Reading<'a> {
 }
 
 /// Reads a trace. Without a format, it is found out: a header tells [`Format::Bitbrains`] and
-/// [`Format::Google`], three columns or more tell [`Format::Alibaba`], and one column is
+/// [`Format::Google`], numbers in the second and third column tell [`Format::Alibaba`], and one is
 /// [`Format::Requests`]. Nothing tells [`Format::Percent`], so it has to be given.
 ///
 /// # Errors
@@ -134,13 +134,22 @@ fn detect(mut lines: Lines<'_>, file: &str) -> Result<Format, TraceError> {
         Ok(Format::Bitbrains)
     } else if has(',', table::GOOGLE_USAGE) {
         Ok(Format::Google)
-    } else if first.cells(',').count() >= 3 {
+    } else if is_alibaba(&first) {
         Ok(Format::Alibaba)
     } else if first.cells(',').count() == 1 && first.cells(';').count() == 1 {
         Ok(Format::Requests)
     } else {
         Err(unknown_format(&first))
     }
+}
+
+/// Whether a line begins a file of Alibaba's: by its name of a column, or by a number where the
+/// time and the usage are. A heading of another file has neither.
+fn is_alibaba(first: &Row<'_>) -> bool {
+    let is_number = |cell: &str| cell.parse::<f64>().is_ok();
+    let measured = || first.cells(',').skip(1).take(2);
+    measured().count() == 2
+        && measured().any(|cell| cell == table::ALIBABA_USAGE || is_number(cell))
 }
 
 fn unknown_format(first: &Row<'_>) -> TraceError {

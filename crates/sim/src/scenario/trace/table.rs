@@ -21,6 +21,8 @@ const TIME_MAX: f64 = 1e15;
 const PERCENT_MAX: f64 = 100.0;
 /// How long the only row of a file lasts.
 const BITBRAINS_STEP_S: f64 = 300.0;
+/// The column of Alibaba's files that holds the usage.
+pub(super) const ALIBABA_USAGE: &str = "cpu_util_percent";
 const ALIBABA_STEP_S: f64 = 10.0;
 
 /// The levels and the length of a step.
@@ -49,7 +51,7 @@ pub(super) fn alibaba(
     cores: f64,
 ) -> Result<Levels, TraceError> {
     let layout = Layout { format: Format::Alibaba, separator: ',', needed: 3 };
-    let [machine, time, usage] = [(0, "machine_id"), (1, "time_stamp"), (2, "cpu_util_percent")]
+    let [machine, time, usage] = [(0, "machine_id"), (1, "time_stamp"), (2, ALIBABA_USAGE)]
         .map(|(place, name)| Column { place, name });
     let mut samples = Samples::new(time);
     let mut wanted = Wanted::new(machine_wanted);

@@ -42,15 +42,24 @@ impl Asked {
         for scenario in &mut scenarios {
             overrule(scenario, args);
         }
-        let threads = args.threads.or_else(|| thread::available_parallelism().ok());
-        Ok(Self { scenarios, contestants, threads: threads.unwrap_or(NonZeroUsize::MIN), note })
+        Ok(Self { scenarios, contestants, threads: threads_of(args.threads), note })
     }
+}
+
+/// As many threads as asked for, or as the machine can run.
+pub(super) fn threads_of(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+    asked.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The built-in scenarios of a suite.
+pub(super) fn suite(wanted: Suite) -> Vec<Scenario> {
+    let all = builtin().iter().map(Builtin::scenario);
+    all.filter(|scenario| scenario.suite == wanted).collect()
 }
 
 fn scenarios(args: &SimRunArgs, problems: &mut Vec<String>) -> (Vec<Scenario>, Option<String>) {
     if args.scenarios.is_empty() && args.traces.is_empty() {
-        let all = builtin().iter().map(Builtin::scenario);
-        let judging: Vec<Scenario> = all.filter(|scenario| scenario.suite == Suite::Test).collect();
+        let judging = suite(Suite::Test);
         let names: Vec<&str> = judging.iter().map(|scenario| scenario.name.as_str()).collect();
         let note = format!("no scenario was given, so these are run: {}", names.join(", "));
         return (judging, Some(note));
@@ -63,7 +72,7 @@ fn scenarios(args: &SimRunArgs, problems: &mut Vec<String>) -> (Vec<Scenario>, O
         }
     }
     if !args.traces.is_empty() {
-        match scenario::from_traces(&args.traces, None) {
+        match scenario::from_traces(&args.traces, args.trace_format.map(Into::into)) {
             Ok(scenario) => scenarios.push(scenario),
             Err(error) => problems.push(error.to_string()),
         }
@@ -72,7 +81,7 @@ fn scenarios(args: &SimRunArgs, problems: &mut Vec<String>) -> (Vec<Scenario>, O
 }
 
 /// A built-in scenario, or that of a file.
-fn scenario_of(name: &str) -> Result<Scenario, String> {
+pub(super) fn scenario_of(name: &str) -> Result<Scenario, String> {
     if name.contains('/') || name.ends_with(".toml") {
         return scenario::read(Path::new(name)).map_err(|error| error.to_string());
     }

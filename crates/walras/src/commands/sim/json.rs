@@ -38,6 +38,11 @@ struct PolicyOut {
     reaction_s: Option<f64>,
     jain_index: f64,
     vs_oracle: Option<f64>,
+    /// Only there where a pod of the scenario says what memory it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_peak_mib: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_mean_mib: Option<f64>,
 }
 
 /// Prints all outcomes as one document.
@@ -78,5 +83,7 @@ fn policy(standing: &Standing, oracle_core_hours: Option<f64>) -> PolicyOut {
         reaction_s: figures.reaction_s,
         jain_index: figures.jain_index,
         vs_oracle: vs_oracle(figures, oracle_core_hours),
+        memory_peak_mib: figures.memory_mib.map(|memory| memory.peak),
+        memory_mean_mib: figures.memory_mib.map(|memory| memory.mean),
     }
 }

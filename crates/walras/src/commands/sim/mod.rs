@@ -1,15 +1,15 @@
 //! `walras sim`: runs scenarios in the simulator and tells how each policy did.
 //!
 //! `asked` finds out what is meant by what was typed, `play` runs it, `table` and `json` print what
-//! came of it, `page` writes the report.
+//! came of it, `page` writes the report. `tune` searches constants, and `list` lists.
 
 mod asked;
-mod crew;
 mod json;
 mod list;
 mod page;
 mod play;
 mod table;
+mod tune;
 
 use std::io::Write;
 
@@ -22,10 +22,11 @@ use crate::cli::{SimArgs, SimCommand, SimRunArgs};
 use crate::failure::Failure;
 use crate::screen::{self, Look};
 
-/// Simulates, or lists what can be simulated.
+/// Simulates, searches constants, or lists what can be simulated.
 pub(crate) fn run(args: SimArgs) -> Result<(), Failure> {
     match args.command {
         SimCommand::Run(args) => simulate(&args),
+        SimCommand::Tune(args) => tune::run(&args),
         SimCommand::List(args) => list::run(&args),
     }
 }

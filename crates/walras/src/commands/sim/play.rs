@@ -5,12 +5,13 @@ use std::num::NonZeroUsize;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use walras_sim::contest::{Contestant, Standing, compete};
+use walras_sim::crew;
 use walras_sim::recording::{Recording, chosen, record};
 use walras_sim::report::ORACLE;
 use walras_sim::scenario::Scenario;
+use walras_sim::target::with_targets;
 
 use super::asked::Asked;
-use super::crew;
 
 /// The oracle looks at every pod many times over; a second time is too long beyond so many pods.
 const ORACLE_RECORDED_PODS_MAX: usize = 40;
@@ -47,8 +48,10 @@ impl<'a> Stage<'a> {
 
     /// Runs one scenario.
     pub(super) fn play(&self, scenario: &'a Scenario) -> Outcome<'a> {
-        let standings = self.compete(scenario);
-        let recordings = if self.recorded { self.record(scenario, &standings) } else { Vec::new() };
+        self.bar.set_message(format!("{}: latency targets", scenario.name));
+        let settled = with_targets(scenario, self.asked.threads);
+        let standings = self.compete(&settled);
+        let recordings = if self.recorded { self.record(&settled, &standings) } else { Vec::new() };
         Outcome { scenario, standings, recordings }
     }
 

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Does all jobs on up to `threads` threads.
-pub(super) fn all_done<Job: Sync, Done: Send>(
+#[must_use]
+pub fn all_done<Job: Sync, Done: Send>(
     jobs: &[Job],
     threads: NonZeroUsize,
     work: &(dyn Fn(&Job) -> Done + Sync),
