@@ -30,6 +30,8 @@ pub(crate) struct Facts {
     pub(crate) readme_command: Option<String>,
     /// Whether the user asked for the check that needs the network.
     pub(crate) advisories: bool,
+    /// Whether the user asked to leave out the tests that start clusters.
+    pub(crate) without_kubernetes: bool,
     /// How long to fuzz each target.
     pub(crate) fuzz_seconds: u32,
 }
@@ -65,6 +67,7 @@ pub(crate) fn gather(places: Places, fuzz_seconds: u32) -> Result<Facts> {
         nightly: nightly(&String::from_utf8_lossy(&toolchains)),
         readme_command: first_command(&readme),
         advisories: tools::variable("WALRAS_ADVISORIES").as_deref() == Some("1"),
+        without_kubernetes: tools::variable("WALRAS_WITHOUT_KUBERNETES").as_deref() == Some("1"),
         fuzz_seconds,
         places,
     })

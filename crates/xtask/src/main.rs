@@ -1,12 +1,14 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
-//! `test` climbs the test ladder, as CI does; `man` writes the man pages. See `docs/testing.md`.
+//! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `man` writes the
+//! man pages. See `docs/testing.md` and `docs/testbed.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod facts;
 mod lease;
 mod man;
 mod run;
+mod testbed;
 mod tiers;
 mod tools;
 
@@ -39,6 +41,13 @@ enum Task {
         #[arg(value_parser = value_parser!(u32).range(1..))]
         fuzz_seconds: u32,
     },
+    /// Start, list and end real Kubernetes clusters on this machine, and test them
+    #[command(disable_help_flag = true)]
+    Testbed {
+        /// up, down, status, prepare or test, and their options; see `testbed --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        args: Vec<String>,
+    },
     /// Write the man pages of `walras` and its subcommands
     Man {
         /// The folder to write to [default: `man` in the target folder]
@@ -51,6 +60,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Test { list: true, .. } => run::list(),
         Task::Test { tiers, list: false, fuzz_seconds } => run::test(&tiers, fuzz_seconds),
+        Task::Testbed { args } => testbed::call(&args),
         Task::Man { out } => man::write(out),
     };
     done.unwrap_or_else(|error| {

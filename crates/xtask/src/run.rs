@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use owo_colors::OwoColorize as _;
 
 use crate::facts;
 use crate::lease;
@@ -64,7 +65,7 @@ pub(crate) fn test(chosen: &[Tier], fuzz_seconds: u32) -> Result<ExitCode> {
         println!("==> {}: {}", tier.name(), outcome.words());
         records.push(Record { tier, outcome, took: begun.elapsed() });
     }
-    print!("\n{}", summary(&records, start.elapsed()));
+    anstream::print!("\n{}", coloured(&summary(&records, start.elapsed())));
     let failed = records.iter().any(|record| record.outcome.is_failure());
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -74,8 +75,17 @@ pub(crate) fn call(call: &Call, places: &Places) -> Result<ExitStatus> {
     prepare(call, places).status().with_context(|| format!("cannot start {}", call.program))
 }
 
+/// The same, without saying so: standard output is the program's alone.
+pub(crate) fn quiet_call(call: &Call, places: &Places) -> Result<ExitStatus> {
+    silent(call, places).status().with_context(|| format!("cannot start {}", call.program))
+}
+
 fn prepare(call: &Call, places: &Places) -> Command {
     println!("    {call}");
+    silent(call, places)
+}
+
+fn silent(call: &Call, places: &Places) -> Command {
     let mut command = Command::new(&call.program);
     command.args(&call.args).current_dir(&places.root).env("CARGO_TARGET_DIR", &places.target);
     command.envs(call.env.iter().map(|(name, value)| (name, value)));
@@ -160,6 +170,15 @@ fn summary(records: &[Record], total: Duration) -> String {
     text
 }
 
+/// The summary with everything in red that did not pass, for a terminal.
+fn coloured(summary: &str) -> String {
+    let red = |line: &str| line.contains("FAILED: ") || line.contains("not run: ");
+    let lines = summary.lines().map(|line| {
+        if red(line) { format!("{}\n", line.red().bold()) } else { format!("{line}\n") }
+    });
+    lines.collect()
+}
+
 // === impl Outcome ===
 
 impl Outcome {
@@ -233,6 +252,16 @@ mod tests {
         assert!(text.contains("fuzz           1.3  not run: no nightly toolchain\n"), "{text}");
         assert!(text.contains("doc            1.3  FAILED: also no\n"), "{text}");
         assert!(text.ends_with("\n0 passed, 2 failed, 1 skipped\n"), "{text}");
+    }
+
+    #[test]
+    fn what_did_not_pass_is_red_and_still_says_so_in_words() {
+        let text = coloured("unit 1  passed\nkube 1  not run: why\ndoc 1  FAILED: no\n");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "unit 1  passed");
+        for (line, words) in [(lines[1], "kube 1  not run: why"), (lines[2], "doc 1  FAILED: no")] {
+            assert!(line.contains("\u{1b}[31m") && line.contains(words), "{line}");
+        }
     }
 
     #[test]

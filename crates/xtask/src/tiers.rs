@@ -23,6 +23,7 @@ pub(crate) enum Tier {
     Unit,
     Property,
     Kernel,
+    Kube,
     Doc,
     Corpus,
     Fuzz,
@@ -88,6 +89,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Unit => unit(facts),
         Tier::Property => property(facts),
         Tier::Kernel => steps(vec![Step::Run(Call::cargo(KERNEL_COMMAND))]),
+        Tier::Kube => kube(facts),
         Tier::Doc => steps(vec![
             Step::Run(Call::cargo("test --workspace --doc")),
             Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
@@ -137,13 +139,18 @@ fn is_property(test: &str) -> bool {
 const KERNEL_TEST: &str = "kernel";
 const KERNEL_COMMAND: &str =
     "test --package walras-sim --features real-kernel --test kernel -- --nocapture";
-/// With the feature, so that the test that only some machines can run is linted everywhere.
-const LINT_COMMAND: &str =
-    "clippy --workspace --all-targets --features walras-sim/real-kernel -- -D warnings";
+/// The tests that start clusters.
+const CLUSTER_TEST: &str = "cluster";
+const CLUSTER_COMMAND: &str =
+    "test --package walras-testbed --features real-cluster --test cluster --no-fail-fast";
+/// With the features, so that tests that only some machines can run are linted everywhere.
+const LINT_COMMAND: &str = "clippy --workspace --all-targets \
+     --features walras-sim/real-kernel,walras-testbed/real-cluster -- -D warnings";
 
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
-    let ordinary = |test: &&String| !is_property(test) && *test != KERNEL_TEST;
+    let special = [KERNEL_TEST, CLUSTER_TEST];
+    let ordinary = |test: &&String| !is_property(test) && !special.contains(&test.as_str());
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
     }
@@ -162,6 +169,19 @@ fn property(facts: &Facts) -> Plan {
     }
     // Without capture, because the seeds and the numbers of cases are the point.
     steps(vec![Step::Run(call.args("--no-fail-fast -- --nocapture"))])
+}
+
+fn kube(facts: &Facts) -> Plan {
+    if facts.without_kubernetes {
+        return Plan::NotRun("WALRAS_WITHOUT_KUBERNETES is set".to_owned());
+    }
+    // Prepared first, because this shows how far it is, and tests do not.
+    steps(vec![Step::Run(testbed().arg("prepare")), Step::Run(Call::cargo(CLUSTER_COMMAND))])
+}
+
+/// The command that starts, lists and ends testbeds.
+pub(crate) fn testbed() -> Call {
+    Call::cargo("run --quiet --package walras-testbed --")
 }
 
 fn corpus(facts: &Facts) -> Plan {
@@ -244,6 +264,7 @@ impl Tier {
             Self::Unit => "unit",
             Self::Property => "property",
             Self::Kernel => "kernel",
+            Self::Kube => "kube",
             Self::Doc => "doc",
             Self::Corpus => "corpus",
             Self::Fuzz => "fuzz",
@@ -262,6 +283,9 @@ impl Tier {
             Self::Unit => "every unit and integration test passes",
             Self::Property => "the market keeps its promises on generated inputs",
             Self::Kernel => "the simulator's machine behaves like the kernel of this one",
+            Self::Kube => {
+                "a real Kubernetes starts, resizes a pod in place, breaks, mends and ends"
+            }
             Self::Doc => "examples in the documentation run, and its links lead somewhere",
             Self::Corpus => "every input that fuzzing ever kept is still handled",
             Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
@@ -277,6 +301,7 @@ impl Tier {
             }
             Self::Property
             | Self::Kernel
+            | Self::Kube
             | Self::Doc
             | Self::Corpus
             | Self::Fuzz
@@ -304,7 +329,7 @@ impl Call {
     }
 
     /// Adds one argument as it is.
-    fn arg(mut self, arg: impl Into<String>) -> Self {
+    pub(crate) fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
@@ -352,6 +377,7 @@ mod tests {
             nightly: Some("nightly-x".to_owned()),
             readme_command: Some("cargo run --release -- sim 'a b'".to_owned()),
             advisories: false,
+            without_kubernetes: false,
             fuzz_seconds: 5,
         }
     }
@@ -414,6 +440,19 @@ mod tests {
         assert_eq!(check(Tier::Fuzz, &facts()), expected);
         let without = Facts { nightly: None, ..facts() };
         assert_eq!(check(Tier::Fuzz, &without), "not run: no nightly toolchain");
+    }
+
+    #[test]
+    fn clusters_are_prepared_before_they_are_tested_and_left_out_only_on_request() {
+        let expected = "cargo run --quiet --package walras-testbed -- prepare\n\
+            cargo test --package walras-testbed --features real-cluster --test cluster \
+            --no-fail-fast";
+        assert_eq!(check(Tier::Kube, &facts()), expected);
+        let without = Facts { without_kubernetes: true, ..facts() };
+        assert_eq!(check(Tier::Kube, &without), "not run: WALRAS_WITHOUT_KUBERNETES is set");
+        let mut more = facts();
+        more.workspace.tests.push(CLUSTER_TEST.into());
+        assert_eq!(check(Tier::Unit, &more), check(Tier::Unit, &facts()));
     }
 
     #[test]

@@ -1,0 +1,260 @@
+//! Builds the images that pods are started from, without any registry.
+//!
+//! An image is an OCI archive with a single program in it: a layer, a configuration, a manifest and
+//! an index, all named by their sums. The programs are static and built from this checkout by
+//! cargo. Equal programs give equal archives, byte for byte.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::progress::say;
+use crate::settings::Settings;
+
+/// The target of programs that need nothing but a kernel.
+const STATIC_TARGET: &str = match () {
+    () if cfg!(target_arch = "aarch64") => "aarch64-unknown-linux-musl",
+    () => "x86_64-unknown-linux-musl",
+};
+
+/// An image that the testbed knows how to build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Image {
+    /// What holds a pod.
+    Pause,
+    /// A service whose load can be turned up and down; see `crates/loadgen`.
+    Loadgen,
+    /// Walras itself.
+    Walras,
+}
+
+/// Builds the programs of `images` and writes an archive of each to `folder`.
+///
+/// # Errors
+///
+/// If a program does not build, or if the target for static programs is missing.
+pub(crate) fn build(images: &[Image], settings: &Settings, folder: &Path) -> Result<Vec<PathBuf>> {
+    fs::create_dir_all(folder)?;
+    let mut packages: Vec<&str> = images.iter().map(|image| image.package()).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let programs = compile(&packages, Some(STATIC_TARGET), &settings.checkout)?;
+    let mut archives = Vec::new();
+    for image in images {
+        let program = programs.iter().find(|path| path.ends_with(image.program()));
+        let program = program.with_context(|| format!("cargo built no {}", image.program()))?;
+        let archive = folder.join(format!("{}.tar", image.program()));
+        let bytes = fs::read(program)?;
+        fs::write(&archive, pack(image.reference(), image.program(), &bytes)?)?;
+        archives.push(archive);
+    }
+    Ok(archives)
+}
+
+/// An OCI archive of an image named `reference`, which holds and starts one static program.
+///
+/// # Errors
+///
+/// If the name is too long for an archive.
+pub fn pack(reference: &str, name: &str, program: &[u8]) -> Result<Vec<u8>> {
+    let mut layer = Tar::default();
+    layer.add(name, 0o755, program)?;
+    let layer = layer.finish();
+    let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+    let config = json!({
+        "architecture": architecture,
+        "os": "linux",
+        "config": { "Entrypoint": [format!("/{name}")], "WorkingDir": "/" },
+        "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
+    })
+    .to_string();
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": descriptor("application/vnd.oci.image.config.v1+json", config.as_bytes()),
+        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", &layer)],
+    })
+    .to_string();
+    let mut entry = descriptor("application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
+    entry["annotations"] = json!({ "io.containerd.image.name": reference });
+    let index = json!({ "schemaVersion": 2, "manifests": [entry] }).to_string();
+    let mut archive = Tar::default();
+    archive.add("oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+    archive.add("index.json", 0o644, index.as_bytes())?;
+    for blob in [manifest.as_bytes(), config.as_bytes(), &layer] {
+        let sum = digest(blob).replace("sha256:", "");
+        archive.add(&format!("blobs/sha256/{sum}"), 0o644, blob)?;
+    }
+    Ok(archive.finish())
+}
+
+/// Builds the binaries of `packages` with cargo, and says where they are.
+pub(crate) fn compile(
+    packages: &[&str],
+    target: Option<&str>,
+    checkout: &Path,
+) -> Result<Vec<PathBuf>> {
+    let mut command = Command::new("cargo");
+    command.current_dir(checkout).args(["build", "--quiet", "--bins"]);
+    command.arg("--message-format=json-render-diagnostics");
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    if let Some(target) = target {
+        add_target(target)?;
+        // Without what only a debugger needs: it would make up most of the image.
+        command.args(["--target", target, "--config", "profile.dev.strip=true"]);
+    }
+    say(&format!("building {} with cargo", packages.join(", ")));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.context("cargo is missing; install Rust with rustup")?;
+    ensure!(output.status.success(), "cargo cannot build {}", packages.join(", "));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    Ok(messages.filter_map(|message| Some(message["executable"].as_str()?.into())).collect())
+}
+
+fn add_target(target: &str) -> Result<()> {
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output();
+    let output = output.context("rustc is missing; install Rust with rustup")?;
+    let sysroot = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    if sysroot.join("lib/rustlib").join(target).is_dir() {
+        return Ok(());
+    }
+    say(&format!("rustup target add {target}"));
+    let added = Command::new("rustup").args(["target", "add", target]).status();
+    if !added.is_ok_and(|status| status.success()) {
+        bail!("the target {target} is missing; install it with `rustup target add {target}`");
+    }
+    Ok(())
+}
+
+fn descriptor(media_type: &str, bytes: &[u8]) -> Value {
+    json!({ "mediaType": media_type, "digest": digest(bytes), "size": bytes.len() })
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let sum = ring::digest::digest(&ring::digest::SHA256, bytes);
+    sum.as_ref().iter().fold("sha256:".to_owned(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+/// Files in the form that POSIX calls ustar, all of them root's, from the beginning of time.
+#[derive(Default)]
+struct Tar {
+    bytes: Vec<u8>,
+}
+
+// === impl Tar ===
+
+impl Tar {
+    fn add(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<()> {
+        ensure!(name.len() < 100, "`{name}` is too long a name for an archive");
+        let mut header = [0_u8; 512];
+        let mut put = |at: usize, text: &str| {
+            header[at..at + text.len()].copy_from_slice(text.as_bytes());
+        };
+        put(0, name);
+        put(100, &format!("{mode:07o}"));
+        // Owner and group.
+        put(108, "0000000");
+        put(116, "0000000");
+        put(124, &format!("{:011o}", content.len()));
+        // The time of the last change.
+        put(136, "00000000000");
+        // The sum is computed as if its own field were blank.
+        put(148, "        ");
+        put(156, "0");
+        put(257, "ustar\u{0}00");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\u{0} ").as_bytes());
+        self.bytes.extend(header);
+        self.bytes.extend(content);
+        self.bytes.resize(self.bytes.len().next_multiple_of(512), 0);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend([0; 1024]);
+        self.bytes
+    }
+}
+
+// === impl Image ===
+
+impl Image {
+    /// What a pod calls it. Its policy has to be `Never`, for there is nowhere to pull it from.
+    #[must_use]
+    pub fn reference(self) -> &'static str {
+        match self {
+            Self::Pause => "testbed.invalid/pause:testbed",
+            Self::Loadgen => "testbed.invalid/loadgen:testbed",
+            Self::Walras => "testbed.invalid/walras:testbed",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Pause | Self::Loadgen => "walras-loadgen",
+            Self::Walras => "walras",
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Loadgen => "loadgen",
+            Self::Walras => "walras",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets the system's own `tar` look at an archive.
+    fn tar(args: &[&str], archive: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("archive");
+        fs::write(&path, archive).unwrap();
+        let output = Command::new("tar").args(args).arg("-f").arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[test]
+    fn an_archive_is_what_tar_understands() {
+        let mut archive = Tar::default();
+        archive.add("a/b", 0o755, b"hello").unwrap();
+        archive.add("empty", 0o644, b"").unwrap();
+        let text = tar(&["--utc", "--full-time", "--numeric-owner", "-tv"], &archive.finish());
+        let expected = "-rwxr-xr-x 0/0               5 1970-01-01 00:00:00 a/b\n\
+                        -rw-r--r-- 0/0               0 1970-01-01 00:00:00 empty\n";
+        assert_eq!(text, expected);
+        assert!(Tar::default().add(&"x".repeat(100), 0, b"").is_err());
+    }
+
+    #[test]
+    fn an_image_names_everything_by_its_sum() {
+        let image = pack("r.invalid/x:y", "prog", b"program").unwrap();
+        assert_eq!(image, pack("r.invalid/x:y", "prog", b"program").unwrap());
+        let names = tar(&["-t"], &image);
+        assert_eq!(names.lines().count(), 5, "{names}");
+        let text = String::from_utf8_lossy(&image);
+        for name in names.lines().filter_map(|name| name.strip_prefix("blobs/sha256/")) {
+            assert!(text.contains(&format!("sha256:{name}")), "{name} is mentioned");
+        }
+        assert!(text.contains("\"io.containerd.image.name\":\"r.invalid/x:y\""));
+        assert_eq!(
+            digest(b""),
+            "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+    }
+}
