@@ -179,6 +179,7 @@ fn there_is_a_man_page_for_every_command() {
             "walras-replay.1",
             "walras-sim-list.1",
             "walras-sim-run.1",
+            "walras-sim-tune.1",
             "walras-sim.1",
             "walras.1"
         ]
