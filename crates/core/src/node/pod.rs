@@ -203,6 +203,10 @@ impl Pod {
     /// Counts throttled periods over the ends of windows. A window with a free period in it ends a
     /// row, since nobody knows where in it that period was.
     pub(super) fn count_throttled(&mut self, signal: &Signal) {
+        if signal.periods == 0 && signal.usage > Millicores::ZERO {
+            // Whoever looks once a period may come just too early for the next one.
+            return;
+        }
         let all = signal.periods > 0 && signal.throttled_periods == signal.periods;
         self.throttled_in_a_row =
             if all { self.throttled_in_a_row.saturating_add(signal.periods) } else { 0 };

@@ -118,8 +118,8 @@ profile! {
         [ms(1000), ms(1000), ms(1000)],
         "How often a quiet pod is looked at.";
     fast_loop_interval_ms: Span, "ms", 50.0 to 60_000.0,
-        [ms(2000), ms(200), ms(1000)],
-        "How often hot pods are looked at: two CFS periods where acting is cheap.";
+        [ms(2000), ms(100), ms(1000)],
+        "How often hot pods are looked at: once a CFS period where acting is cheap.";
     slow_loop_interval_ms: Span, "ms", 500.0 to 3_600_000.0,
         [ms(15_000), ms(1000), ms(5000)],
         "How often the market is cleared when nothing forces it. Often where acting is cheap, since \
