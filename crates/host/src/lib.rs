@@ -1,0 +1,2 @@
+//! A node daemon: the loop that drives the market on a real machine, and what it tells.
+#![forbid(unsafe_code)]
