@@ -41,6 +41,8 @@ pub struct PodReport<'a> {
     pub bounds: Bounds,
     /// What its claim counts for.
     pub weight: Weight,
+    /// Its counters as they were last read.
+    pub latest: Option<&'a Sample>,
     /// What it did since the last clearing, if it was sampled.
     pub signal: Option<&'a Signal>,
     /// What it needed at the last clearing.
@@ -49,6 +51,8 @@ pub struct PodReport<'a> {
     pub grant: Option<&'a Grant>,
     /// What is set on it.
     pub in_force: InForce,
+    /// Whether it misses its latency target.
+    pub latency_missed: bool,
     /// Whether it is looked at by every fast tick.
     pub hot: bool,
 }
@@ -137,10 +141,12 @@ impl Pod {
             uid: &self.uid,
             bounds: self.bounds,
             weight: self.weight,
+            latest: self.latest.as_ref(),
             signal: self.signal.as_ref(),
             need: self.need,
             grant: self.grant.as_ref(),
             in_force: self.in_force,
+            latency_missed: self.latency_missed,
             hot: self.hot,
         }
     }
