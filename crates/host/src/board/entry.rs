@@ -1,0 +1,225 @@
+//! What the board keeps of one pod: a copy of the node's report, rates between its samples, points
+//! of the last hour, and the last changes and notes.
+//!
+//! Memory per pod is bounded, whatever happens to it. Changes and notes are kept as data and become
+//! text when somebody asks.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use walras_core::demand::{self, Reading, Sample, Signal};
+use walras_core::market::Grant;
+use walras_core::need::Bounds;
+use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, Why};
+use walras_core::units::{Millicores, PodUid, Span, Weight};
+use walras_wire::state::ChangeResult;
+
+use super::PodLabel;
+use super::history::{Point, Points};
+
+/// So many changes and so many notes are kept of each pod.
+const KEPT: usize = 20;
+/// Rates are taken over at least this long: a second, give or take what sampling is late.
+const RATE_WINDOW: Span = Span::from_ms(900);
+
+/// What is known of one pod.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) uid: PodUid,
+    pub(super) label: PodLabel,
+    pub(super) bounds: Bounds,
+    pub(super) weight: Weight,
+    pub(super) in_force: InForce,
+    pub(super) need: Option<Millicores>,
+    pub(super) grant: Option<Grant>,
+    pub(super) latency_missed: bool,
+    pub(super) hot: bool,
+    /// What it did between the last clearing and the one before.
+    pub(super) cleared: Option<Signal>,
+    /// What it did in the last second.
+    pub(super) lately: Option<Signal>,
+    pub(super) points: Points,
+    /// Newest first.
+    pub(super) changes: VecDeque<Made>,
+    /// Newest first.
+    pub(super) notes: VecDeque<Noted>,
+    latest: Option<Sample>,
+    rate_from: Option<Sample>,
+    point_from: Option<Sample>,
+}
+
+/// A change that was made, or tried.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) at_ms: u64,
+    pub(super) tick: Loop,
+    pub(super) from: Setting,
+    pub(super) to: Setting,
+    pub(super) why: Why,
+    pub(super) result: ChangeResult,
+}
+
+/// What a change is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    pub(super) limit: Millicores,
+    pub(super) request: Millicores,
+}
+
+/// Something that was noticed, with the number of times it was so in a row.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) at_ms: u64,
+    pub(super) note: Note,
+    pub(super) times: u32,
+}
+
+/// The pod that a note is about, if it is about one.
+pub(super) fn about(note: &Note) -> Option<&PodUid> {
+    match note {
+        Note::UnknownPod { uid }
+        | Note::PodReplaced { uid }
+        | Note::SampleOutOfOrder { uid }
+        | Note::CounterReset { uid }
+        | Note::SampleMissing { uid, .. }
+        | Note::AtMax { uid, .. }
+        | Note::LateElsewhere { uid, .. }
+        | Note::NoRoom { uid, .. }
+        | Note::ChangeHeld { uid, .. } => Some(uid),
+        Note::ClockWentBack { .. }
+        | Note::ModeChanged { .. }
+        | Note::RequestsForced { .. }
+        | Note::LimitsForced { .. }
+        | Note::TableRefused { .. }
+        | Note::TooManyTables { .. }
+        | Note::NotesDropped { .. } => None,
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn new(facts: &PodFacts, label: PodLabel) -> Self {
+        Self {
+            uid: facts.uid.clone(),
+            label,
+            bounds: facts.bounds,
+            weight: facts.weight,
+            in_force: InForce {
+                limit: facts.limit,
+                request: facts.request.unwrap_or(facts.bounds.min()),
+                weight: None,
+                burst: Millicores::ZERO,
+            },
+            need: None,
+            grant: None,
+            latency_missed: false,
+            hot: true,
+            cleared: None,
+            lately: None,
+            points: Points::default(),
+            changes: VecDeque::new(),
+            notes: VecDeque::new(),
+            latest: None,
+            rate_from: None,
+            point_from: None,
+        }
+    }
+
+    /// Takes the facts of `new`, and keeps what happened before.
+    pub(super) fn replace_by(&mut self, new: Self) {
+        let old = mem::replace(self, new);
+        self.points = old.points;
+        self.changes = old.changes;
+        self.notes = old.notes;
+    }
+
+    /// Takes in what the node knows of the pod after a tick.
+    pub(super) fn look_at(&mut self, report: &PodReport<'_>) {
+        self.bounds = report.bounds;
+        self.weight = report.weight;
+        self.in_force = report.in_force;
+        self.need = report.need;
+        self.grant = report.grant.copied();
+        self.latency_missed = report.latency_missed;
+        self.hot = report.hot;
+        self.cleared = report.signal.copied();
+        self.latest = report.latest.copied();
+        if let Some(signal) = rate(&mut self.rate_from, self.latest, RATE_WINDOW) {
+            self.lately = Some(signal);
+        }
+    }
+
+    /// The point of the last hour that ends now.
+    pub(super) fn point(&mut self) -> (Point, Option<Signal>) {
+        let signal = rate(&mut self.point_from, self.latest, demand::WINDOW_FLOOR);
+        let point = Point {
+            usage: signal.map(|signal| signal.usage),
+            need: self.need,
+            request: Some(self.in_force.request),
+            limit: Some(self.in_force.limit),
+            throttled: signal.map(|signal| signal.period_ratio),
+        };
+        (point, signal)
+    }
+
+    /// An action was carried out, or was not.
+    pub(super) fn changed(
+        &mut self,
+        action: &Action,
+        tick: Loop,
+        result: ChangeResult,
+        at_ms: u64,
+    ) {
+        let InForce { limit, request, .. } = self.in_force;
+        let made = Made {
+            at_ms,
+            tick,
+            from: Setting { limit, request },
+            to: Setting { limit: action.limit, request: action.request },
+            why: action.why,
+            result,
+        };
+        keep(&mut self.changes, made);
+    }
+
+    /// Something was noticed. What is noticed again and again is kept once, and counted.
+    pub(super) fn noticed(&mut self, note: &Note, at_ms: u64) {
+        match self.notes.front_mut() {
+            Some(last) if mem::discriminant(&last.note) == mem::discriminant(note) => {
+                *last = Noted { at_ms, note: note.clone(), times: last.times.saturating_add(1) };
+            }
+            Some(_) | None => {
+                keep(&mut self.notes, Noted { at_ms, note: note.clone(), times: 1 });
+            }
+        }
+    }
+}
+
+fn keep<T>(kept: &mut VecDeque<T>, new: T) {
+    kept.truncate(KEPT - 1);
+    kept.push_front(new);
+}
+
+/// What happened from `from` to `latest`, once that is long enough; then `from` moves on.
+fn rate(from: &mut Option<Sample>, latest: Option<Sample>, at_least: Span) -> Option<Signal> {
+    let latest = latest?;
+    let Some(since) = *from else {
+        *from = Some(latest);
+        return None;
+    };
+    if latest.at == since.at {
+        return None;
+    }
+    match demand::read(&since, &latest) {
+        Reading::Window(signal) if signal.window >= at_least => {
+            *from = Some(latest);
+            Some(signal)
+        }
+        Reading::Window(_) | Reading::TooShort => None,
+        Reading::Reset | Reading::OutOfOrder => {
+            *from = Some(latest);
+            None
+        }
+    }
+}
