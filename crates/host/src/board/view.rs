@@ -5,7 +5,8 @@ use walras_core::units::{Millicores, Ratio};
 use walras_wire::state::{Change, Explanation, NodeState, Noticed, PodState};
 
 use super::entry::{Entry, Made};
-use super::{Inner, Market, story};
+use super::story::{self, Scene};
+use super::{Inner, Market};
 
 /// The whole node.
 pub(super) fn node(inner: &Inner, uptime_s: u64) -> NodeState {
@@ -41,17 +42,21 @@ pub(super) fn node(inner: &Inner, uptime_s: u64) -> NodeState {
 /// Why a pod has what it has.
 pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
     let pod = pod(entry, &inner.market);
+    let scene = Scene {
+        pod: &pod,
+        market: &inner.market,
+        need: inner.entries.iter().filter_map(|entry| entry.need).sum(),
+        acting: inner.identity.acting,
+        now_ms: inner.at_ms,
+    };
+    let notes = entry
+        .notes
+        .iter()
+        .map(|noted| Noticed { at_ms: noted.at_ms, text: story::noted(&noted.note, noted.times) });
     Explanation {
-        sentences: story::sentences(inner, entry),
+        sentences: story::sentences(&scene),
         changes: entry.changes.iter().map(change).collect(),
-        notes: entry
-            .notes
-            .iter()
-            .map(|noted| Noticed {
-                at_ms: noted.at_ms,
-                text: story::noted(&noted.note, noted.times),
-            })
-            .collect(),
+        notes: notes.collect(),
         pod,
     }
 }
