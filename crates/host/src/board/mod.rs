@@ -8,22 +8,25 @@
 //! anything is written to a file or a socket.
 
 mod entry;
+mod health;
 mod history;
+mod lookup;
 mod story;
 mod tally;
 mod view;
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use walras_core::market::Mode;
+use walras_core::market::{Fairness, Mode};
 use walras_core::node::{Loop, Node, Outcome, PodFacts};
 use walras_core::units::{Millicores, PodUid, Ratio, Span};
 use walras_wire::state::{ChangeResult, Explanation, History, NodeState};
 
 use entry::Entry;
+pub use health::Health;
 use history::Hour;
+pub use lookup::LookupError;
 pub use tally::{BUCKETS_US, Duration, Tally};
 
 /// Who is telling.
@@ -80,27 +83,6 @@ pub struct Took {
     pub acting: Span,
 }
 
-/// Why a pod cannot be explained.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LookupError {
-    /// There is no such pod.
-    #[error("there is no pod {asked}{}", Hint(.close))]
-    Unknown {
-        /// What was asked for.
-        asked: String,
-        /// Names that look like it, the closest first.
-        close: Vec<String>,
-    },
-    /// Several pods have that name.
-    #[error("{} pods are called {asked}; ask by uid: {}", .uids.len(), .uids.join(", "))]
-    Ambiguous {
-        /// What was asked for.
-        asked: String,
-        /// The uids of the pods that have this name.
-        uids: Vec<String>,
-    },
-}
-
 /// What a node daemon tells.
 #[derive(Debug)]
 pub struct Board {
@@ -127,10 +109,12 @@ struct Inner {
 struct Market {
     capacity: Millicores,
     limit_budget: Millicores,
-    fairness: walras_core::market::Fairness,
+    fairness: Fairness,
     mode: Mode,
     price: Ratio,
     multiplier: Ratio,
+    /// How often the loop ticks.
+    interval: Span,
 }
 
 // === impl Board: facts ===
@@ -203,13 +187,20 @@ impl Board {
     pub fn state(&self) -> NodeState {
         let uptime_s = self.started.elapsed().as_secs();
         let inner = self.lock();
-        view::node(&inner, uptime_s)
+        let mut state = view::node(&inner, uptime_s);
+        match self.health_of(&inner) {
+            Health::Fine => {}
+            sick @ (Health::NeverTicked | Health::Late(_)) => {
+                state.problems.insert(0, format!("Nothing is decided any more: {sick}."));
+            }
+        }
+        state
     }
 
     /// Why a pod has what it has. It goes by its uid, or by its name if no other pod has it.
     pub fn explain(&self, asked: &str) -> Result<Explanation, LookupError> {
         let inner = self.lock();
-        let entry = inner.look_up(asked)?;
+        let entry = lookup::look_up(&inner.entries, asked)?;
         Ok(view::explanation(&inner, entry))
     }
 
@@ -217,7 +208,7 @@ impl Board {
     pub fn history(&self, asked: Option<&str>) -> Result<History, LookupError> {
         let inner = self.lock();
         Ok(match asked {
-            Some(asked) => inner.hour.of_pod(&inner.look_up(asked)?.points),
+            Some(asked) => inner.hour.of_pod(&lookup::look_up(&inner.entries, asked)?.points),
             None => inner.hour.of_node(),
         })
     }
@@ -229,10 +220,27 @@ impl Board {
         Some(Span::from_us(u64::try_from(last.elapsed().as_micros()).unwrap_or(u64::MAX)))
     }
 
+    /// Whether the loop still ticks.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health_of(&self.lock())
+    }
+
+    /// The machine's name.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.lock().identity.host.clone()
+    }
+
     /// Everything that is counted.
     #[must_use]
     pub fn tally(&self) -> Tally {
         self.lock().tally.clone()
+    }
+
+    fn health_of(&self, inner: &Inner) -> Health {
+        let last_tick = inner.last_tick.map(|last| last.elapsed());
+        health::judge(last_tick, self.started.elapsed(), inner.market.interval)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -299,45 +307,6 @@ impl Inner {
             }
         }
     }
-
-    fn look_up(&self, asked: &str) -> Result<&Entry, LookupError> {
-        if let Ok(place) = self.find(&PodUid::new(asked)) {
-            return Ok(&self.entries[place]);
-        }
-        let mut named = self.entries.iter().filter(|entry| entry.label.name == asked);
-        match (named.next(), named.next()) {
-            (Some(entry), None) => Ok(entry),
-            (Some(first), Some(second)) => {
-                let uids = [first, second].into_iter().chain(named);
-                let uids = uids.map(|entry| entry.uid.to_string()).collect();
-                Err(LookupError::Ambiguous { asked: asked.to_owned(), uids })
-            }
-            (None, _) => Err(LookupError::Unknown {
-                asked: asked.to_owned(),
-                close: close_to(asked, &self.entries),
-            }),
-        }
-    }
-}
-
-/// More suggestions than this help nobody.
-const HINTS_MAX: usize = 3;
-
-/// Names that contain what was asked for, or are spelled much like it.
-fn close_to(asked: &str, entries: &[Entry]) -> Vec<String> {
-    let likeness = |entry: &Entry| {
-        let name = entry.label.name.as_str();
-        let contained = !asked.is_empty() && (name.contains(asked) || asked.contains(name));
-        if contained { 1.0 } else { strsim::jaro_winkler(asked, name) }
-    };
-    let mut close: Vec<(f64, &str)> = entries
-        .iter()
-        .map(|entry| (likeness(entry), entry.label.name.as_str()))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .collect();
-    close.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    close.dedup_by(|a, b| a.1 == b.1);
-    close.into_iter().take(HINTS_MAX).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// What became of the action at `place`. A driver that says nothing about it did nothing.
@@ -363,6 +332,7 @@ impl Market {
             mode: node.mode(),
             price: node.price(),
             multiplier: node.multiplier(),
+            interval: node.profile().fast_loop_interval_ms,
         }
     }
 }
@@ -372,10 +342,11 @@ impl Default for Market {
         Self {
             capacity: Millicores::ZERO,
             limit_budget: Millicores::ZERO,
-            fairness: walras_core::market::Fairness::Nash,
+            fairness: Fairness::Nash,
             mode: Mode::Uncongested,
             price: Ratio::ZERO,
             multiplier: Ratio::ZERO,
+            interval: Span::ZERO,
         }
     }
 }
@@ -393,18 +364,6 @@ impl PodKind {
             Self::Systemd => "systemd",
             Self::Path => "path",
             Self::Kubernetes => "kubernetes",
-        }
-    }
-}
-
-/// Writes suggestions, where there are any.
-struct Hint<'a>(&'a [String]);
-
-impl fmt::Display for Hint<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            [] => Ok(()),
-            names => write!(f, "; did you mean {}?", names.join(" or ")),
         }
     }
 }

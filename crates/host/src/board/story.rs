@@ -253,28 +253,6 @@ mod tests {
         let ratio = |key| value(key).map(|text: &str| text.parse::<f64>().unwrap());
         let line =
             |key: &str| input.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        let change = line("change").map(|change| {
-            let mut words = change.splitn(6, ' ');
-            let mut number = || words.next().unwrap().parse::<u64>().unwrap();
-            let (at_ms, limit_from_milli, limit_to_milli) = (number(), number(), number());
-            let (request_from_milli, request_to_milli) = (number(), number());
-            let (name, why) = words.next().unwrap().split_once(' ').unwrap();
-            let result = match line("result") {
-                None => ChangeResult::Done,
-                Some("only watching") => ChangeResult::OnlyWatching,
-                Some(error) => ChangeResult::Failed(error.to_owned()),
-            };
-            Change {
-                at_ms,
-                r#loop: name.to_owned(),
-                limit_from_milli,
-                limit_to_milli,
-                request_from_milli,
-                request_to_milli,
-                why: why.to_owned(),
-                result,
-            }
-        });
         let pod = PodState {
             uid: "u".to_owned(),
             name: "web".to_owned(),
@@ -296,7 +274,7 @@ mod tests {
             target_latency_ms: ratio("target_ms"),
             latency_missed: value("late").is_some(),
             hot: false,
-            last_change: change,
+            last_change: line("change").map(|text| change(text, line("result"))),
         };
         let market = Market {
             capacity: Millicores::new(number("capacity").unwrap_or(4000)),
@@ -310,6 +288,7 @@ mod tests {
             },
             price: Ratio::from_millionths(number("price_ppm").unwrap_or(0)),
             multiplier: Ratio::ZERO,
+            interval: walras_core::units::Span::ZERO,
         };
         let scene = Scene {
             pod: &pod,
@@ -319,6 +298,29 @@ mod tests {
             now_ms: number("now").unwrap_or(60_000),
         };
         sentences(&scene).join("\n")
+    }
+
+    /// A change as `AT FROM TO REQUEST_FROM REQUEST_TO LOOP WHY`.
+    fn change(text: &str, result: Option<&str>) -> Change {
+        let mut words = text.splitn(6, ' ');
+        let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+        let (at_ms, limit_from_milli, limit_to_milli) = (number(), number(), number());
+        let (request_from_milli, request_to_milli) = (number(), number());
+        let (name, why) = words.next().unwrap().split_once(' ').unwrap();
+        Change {
+            at_ms,
+            r#loop: name.to_owned(),
+            limit_from_milli,
+            limit_to_milli,
+            request_from_milli,
+            request_to_milli,
+            why: why.to_owned(),
+            result: match result {
+                None => ChangeResult::Done,
+                Some("only watching") => ChangeResult::OnlyWatching,
+                Some(error) => ChangeResult::Failed(error.to_owned()),
+            },
+        }
     }
 
     #[test]
