@@ -29,6 +29,8 @@ const BETWEEN: Duration = Duration::from_millis(5);
 pub struct Created {
     layout: Layout,
     path: CgroupPath,
+    /// In how many hierarchies, of those that the layout has.
+    made: usize,
 }
 
 /// Removes the groups directly in `parent` whose names are `prefix`, the number of a process that
@@ -77,15 +79,15 @@ impl Created {
         if layout.version() == Version::V2 {
             switch_on(layout, &parent)?;
         }
-        // From here on it is removed, however far its making gets.
-        let mut made: Option<Self> = None;
+        // It is removed as far as it was made, also if that is not all the way.
+        let mut created = Self { layout: layout.clone(), path: path.clone(), made: 0 };
         for root in layout.roots() {
             let folder = Folder::open(root, &parent)?;
             rustix::fs::mkdirat(folder.as_fd(), path.name(), Mode::from_raw_mode(0o755))
                 .map_err(|errno| Fault { errno, file: "." }.of(path))?;
-            made.get_or_insert_with(|| Self { layout: layout.clone(), path: path.clone() });
+            created.made += 1;
         }
-        Ok(made.unwrap_or(Self { layout: layout.clone(), path: path.clone() }))
+        Ok(created)
     }
 
     /// The group's path.
@@ -127,7 +129,7 @@ impl Created {
     fn remove_now(&self) -> Result<(), CgroupError> {
         let Some(parent) = self.path.parent() else { return Ok(()) };
         let deadline = Instant::now() + REMOVAL;
-        for root in self.layout.roots() {
+        for root in self.layout.roots().take(self.made) {
             let folder = Folder::open(root, &parent)?;
             loop {
                 match remove_in(&folder, self.path.name()) {

@@ -230,3 +230,90 @@ fn per_period_floor(cpu: Millicores, period: Span) -> Span {
     let us = u128::from(cpu.get()) * u128::from(period.as_us()) / 1000;
     Span::from_us(u64::try_from(us).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIXTURE: &str = include_str!("../testdata/settings.txt");
+
+    fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+        line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn number<T: std::str::FromStr>(line: &str, key: &str) -> Option<T> {
+        value(line, key)?.parse().ok()
+    }
+
+    fn settings(version: Version, line: &str) -> Settings {
+        let us = |key| number(line, key).map(Span::from_us);
+        let weight = match (version, number(line, "weight")) {
+            (_, None) => WeightInForce::Idle,
+            (Version::V1, Some(shares)) => WeightInForce::V1(CpuShares::new(shares).unwrap()),
+            (Version::V2, Some(weight)) => WeightInForce::V2(CpuWeight::new(weight).unwrap()),
+        };
+        let max = CpuMax { quota: us("quota"), period: us("period").unwrap() };
+        Settings { max, weight, burst: us("burst") }
+    }
+
+    /// The writes for two lines of the fixture. The burst buffer is above the quota after none.
+    fn check(in_force: &str, wanted: &str) -> String {
+        let version = if in_force.starts_with("V1") { Version::V1 } else { Version::V2 };
+        let mut now = settings(version, in_force);
+        let milli = |key| number(wanted, key).map(Millicores::new);
+        let to = if wanted.starts_with("back") {
+            settings(version, wanted)
+        } else {
+            let weight = milli("weight").map(KernelWeight::from_request);
+            let (limit, burst) = (milli("limit").unwrap(), milli("burst"));
+            now.toward(&Target { limit, weight, burst })
+        };
+        let mut told = String::new();
+        for write in writes(version, &now, &to) {
+            let (file, text) = spelled(version, write);
+            told += &format!("{file} {text}\n");
+            match write {
+                Write::Period(period) => now.max.period = period,
+                Write::Max(max) => now.max = max,
+                Write::Burst(burst) => now.burst = Some(burst),
+                Write::Weight(weight) => now.weight = weight,
+            }
+            assert!(now.max.quota.is_none_or(|quota| now.burst.is_none_or(|burst| burst <= quota)));
+        }
+        assert_eq!(now, to);
+        told
+    }
+
+    #[test]
+    fn writes_come_in_an_order_that_the_kernel_accepts() {
+        let mut cases = 0;
+        for case in FIXTURE.split("\ncase ").skip(1) {
+            let (name, rest) = case.split_once('\n').unwrap();
+            let (lines, rest) = rest.split_once("----\n").unwrap();
+            let (in_force, wanted) = lines.trim_end().split_once('\n').unwrap();
+            // The writes end at the first empty line; what follows is prose.
+            let end =
+                if rest.starts_with('\n') { 0 } else { rest.find("\n\n").unwrap_or(rest.len()) };
+            assert_eq!(check(in_force, wanted).trim_end(), rest[..end].trim_end(), "{name}");
+            cases += 1;
+        }
+        assert!(cases >= 15, "{cases}");
+    }
+
+    #[test]
+    fn any_change_is_accepted_at_every_step() {
+        let quotas = ["max", "1000", "50000", "200000"];
+        for (from, to) in quotas.iter().flat_map(|from| quotas.map(|to| (*from, to))) {
+            for burst in [0, 500, 1000, 40_000, 200_000] {
+                let fits = from.parse::<u64>().is_ok_and(|quota| burst <= quota) || from == "max";
+                let in_force = format!("V2 quota={from} period=100000 weight=100 burst={burst}");
+                let limit = to.parse::<u64>().map_or(9_000_000, |quota| quota / 100);
+                if fits {
+                    for wanted in [0, 5, 10, 400, 2000, 9_000_000] {
+                        check(&in_force, &format!("limit={limit} burst={wanted}"));
+                    }
+                }
+            }
+        }
+    }
+}

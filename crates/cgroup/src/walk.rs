@@ -131,3 +131,61 @@ fn child(
         Err(_) => Some((path, entry.ino(), false)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Version;
+    use std::ffi::OsStr;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
+    /// What is found in plain folders, made with these names.
+    fn check(names: &[&[u8]], link: Option<(&str, &str)>, limits: WalkLimits) -> String {
+        let root = tempfile::tempdir().unwrap();
+        for name in names {
+            fs::create_dir_all(root.path().join(OsStr::from_bytes(name))).unwrap();
+        }
+        fs::write(root.path().join("cpu.stat"), "usage_usec 1\n").unwrap();
+        if let Some((to, from)) = link {
+            std::os::unix::fs::symlink(to, root.path().join(from)).unwrap();
+        }
+        let place = root.path().to_path_buf();
+        let layout = Layout::at(Version::V2, place.clone(), place);
+        let walk = walk(&layout, &CgroupPath::ROOT, limits).unwrap();
+        let paths = walk.found.iter().map(|found| found.path.to_string());
+        let end = if walk.cut_short { " and more" } else { "" };
+        paths.collect::<Vec<_>>().join(" ") + end
+    }
+
+    #[test]
+    fn links_are_not_followed_and_files_are_no_groups() {
+        let limits = WalkLimits { depth: 9, groups: 9 };
+        assert_eq!(check(&[b"b", b"a/c"], Some((".", "loop")), limits), "/a /a/c /b");
+        assert_eq!(check(&[b"a"], Some(("/", "up")), limits), "/a");
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("real")).unwrap();
+        std::os::unix::fs::symlink("real", root.path().join("link")).unwrap();
+        let layout = Layout::at(Version::V2, root.path().to_path_buf(), root.path().to_path_buf());
+        let link = CgroupPath::new(b"link").unwrap();
+        assert!(walk(&layout, &link, limits).is_err());
+    }
+
+    #[test]
+    fn any_name_is_listed_and_shown_on_one_line() {
+        let limits = WalkLimits { depth: 1, groups: 9 };
+        assert_eq!(check(&[b"a\nb", b"\xff", b"c d"], None, limits), "/a\\nb /c d /\\xff");
+    }
+
+    #[test]
+    fn depth_and_number_are_bounded() {
+        let names: [&[u8]; 2] = [b"a/a/a/a", b"b"];
+        assert_eq!(check(&names, None, WalkLimits { depth: 2, groups: 9 }), "/a /a/a /b and more");
+        assert_eq!(
+            check(&names, None, WalkLimits { depth: 4, groups: 5 }),
+            "/a /a/a /a/a/a /a/a/a/a /b"
+        );
+        let some = check(&names, None, WalkLimits { depth: 4, groups: 1 });
+        assert!(some == "/a and more" || some == "/b and more", "{some}");
+    }
+}
