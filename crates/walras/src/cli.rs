@@ -79,8 +79,8 @@ Each line is one fact, in the order in which things happened (the longer ones ar
   {\"type\":\"tick\",\"at_ms\":200,\"loop\":\"fast\"}
   {\"type\":\"pod_removed\",\"at_ms\":900,\"uid\":\"web\"}
 
-There are also capacity (the node changed), applied (a limit was seen in force) and latency (a pod
-misses its target, or no longer does). The config may set any constant that `walras profiles`
+There are also capacity (the node changed), applied (a limit was seen in force), found (a pod has
+another limit than was decided) and latency (a pod misses its target, or no longer does). The config may set any constant that `walras profiles`
 lists. Optional for pod_added: weight, workload, request_milli. Optional for sample: stalled_usec.
 --schema says what each of them means. The same file always gives the same output, byte for byte.
 

@@ -169,6 +169,20 @@ impl Pod {
         None
     }
 
+    /// Takes in that another limit is in force than was decided.
+    pub(super) fn limit_found(&mut self, limit: Millicores) {
+        let limit = limit.min(Millicores::LIMIT);
+        let request = self.in_force.request.min(limit);
+        // A shrink that is held back goes on being due where nothing moved.
+        if limit != self.in_force.limit {
+            self.limit_track.was_set(limit);
+        }
+        if request != self.in_force.request {
+            self.request_track.was_set(request);
+        }
+        self.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
+    }
+
     /// Whether a sample is due: at once for a hot pod, after the interval for a quiet one.
     pub(super) fn is_sample_due(&self, quiet_interval: Span, now: Moment) -> bool {
         match self.latest {
