@@ -3,7 +3,7 @@
 //! `cargo bench -p walras-cgroup --features real-kernel`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use divan::{Bencher, black_box};
 use walras_cgroup::{CgroupPath, Created, Group, Layout, Version, walk};
@@ -60,7 +60,7 @@ fn walking_a_hundred(bencher: Bencher<'_, '_>) {
 }
 
 /// The way one writes it without thinking of its cost.
-fn naive_sample(version: Version, place: &PathBuf) -> Sample {
+fn naive_sample(version: Version, place: &Path) -> Sample {
     let text = fs::read_to_string(place.join("cpu.stat")).expect("every group has it");
     let mut sample = Sample::default();
     for line in text.lines() {

@@ -202,32 +202,50 @@ mod tests {
         let words = gone.settings().unwrap_err().to_string();
         assert_eq!(words, format!("the control group {path} is gone"));
         assert!(Group::open(&ground.layout, &path).is_err_and(|error| error.is_gone()));
-        // Now at every possible moment of an opening, a reading and a writing.
+        // Now at any moment of an opening, a reading and a writing, until each was seen.
         let (done, layout) = (AtomicBool::new(false), &ground.layout);
-        let (mut fine, mut vanished) = (0, 0);
+        let (mut whole, mut part, mut none) = (0, 0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                for _ in 0..400 {
-                    Created::create(layout, &path).unwrap().remove().unwrap();
+                for patience in (0..200).cycle() {
+                    let made = Created::create(layout, &path).unwrap();
+                    (0..patience).for_each(|_| std::thread::yield_now());
+                    made.remove().unwrap();
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
-                done.store(true, Ordering::Relaxed);
             });
-            while !done.load(Ordering::Relaxed) {
-                let came_of_it = Group::open(layout, &path).and_then(|group| {
-                    group.sample(Moment::ORIGIN)?;
-                    let mut adopted = group.adopt(&mut Shelf::default())?;
-                    adopted.apply(&limit(100))?;
-                    adopted.restore()
-                });
-                match came_of_it {
-                    Ok(_) => fine += 1,
-                    Err(error) if error.is_gone() => vanished += 1,
-                    Err(error) => panic!("{error}"),
+            let _done = Done(&done);
+            wait_for("a group that vanished half-way", || {
+                match Group::open(layout, &path).map(every_use) {
+                    Ok(Ok(())) => whole += 1,
+                    Ok(Err(error)) if error.is_gone() => part += 1,
+                    Err(error) if error.is_gone() => none += 1,
+                    Ok(Err(error)) | Err(error) => panic!("{error}"),
                 }
-            }
+                (whole > 0 && part > 20 && none > 0).then_some(())
+            });
         });
-        println!("{fine} times there, {vanished} times gone");
-        assert!(vanished > 0);
+        println!("used {whole} times, gone meanwhile {part} times, gone before {none} times");
+    }
+
+    /// Reads and writes a group in every way there is.
+    fn every_use(group: Group) -> Result<(), CgroupError> {
+        group.sample(Moment::ORIGIN)?;
+        let mut adopted = group.adopt(&mut Shelf::default())?;
+        adopted.apply(&burst(100, 100))?;
+        adopted.restore()?;
+        Ok(())
+    }
+
+    /// Says that a test is done, also if it failed.
+    struct Done<'a>(&'a AtomicBool);
+
+    impl Drop for Done<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
     #[test]
