@@ -109,8 +109,15 @@ impl MadeUp {
         let now = Moment::from_ms(self.now_ms);
         let limits: Vec<Millicores> = self.node.pods().map(|pod| pod.in_force.limit).collect();
         let due: Vec<PodUid> = self.node.due_for_sample(now).cloned().collect();
-        for (pod, limit) in self.pods.iter_mut().zip(limits) {
-            pod.run(limit, self.now_ms, &mut self.rng);
+        let now_ms = self.now_ms;
+        let wants: Vec<u64> =
+            self.pods.iter_mut().map(|pod| pod.wants(now_ms, &mut self.rng)).collect();
+        let granted = wants.iter().zip(&limits).map(|(want, limit)| limit.get().min(*want));
+        let all = Millicores::new(granted.sum()).max(self.node.capacity());
+        for ((pod, want), limit) in self.pods.iter_mut().zip(wants).zip(limits) {
+            // Where the machine is full, everybody gets less in the same proportion.
+            let got = Millicores::new(want).min(limit).share_floor(self.node.capacity(), all);
+            pod.run(Millicores::new(want), limit, got);
         }
         for uid in &due {
             if let Ok(place) = self.pods.binary_search_by(|pod| pod.uid.cmp(uid)) {
@@ -176,17 +183,15 @@ impl MadeUp {
 // === impl Pod ===
 
 impl Pod {
-    fn run(&mut self, limit: Millicores, now_ms: u64, rng: &mut Rng) {
-        let want = self.wants(now_ms, rng);
-        let got = want.min(limit.get());
-        let periods = if got > 0 { TICK_MS / PERIOD_MS } else { 0 };
+    fn run(&mut self, want: Millicores, limit: Millicores, got: Millicores) {
+        let periods = if got > Millicores::ZERO { TICK_MS / PERIOD_MS } else { 0 };
         let counters = &mut self.counters;
-        counters.usage = Span::from_us(counters.usage.as_us() + got * TICK_MS);
+        counters.usage = Span::from_us(counters.usage.as_us() + got.get() * TICK_MS);
         counters.nr_periods += periods;
-        if want > got {
-            let throttled = Span::from_us((want - got) * TICK_MS);
-            counters.throttled = Span::from_us(counters.throttled.as_us() + throttled.as_us());
-            counters.nr_throttled += periods.min(1 + (want - got) * 2 / want.max(1));
+        let missing = want.saturating_sub(limit).get();
+        if missing > 0 {
+            counters.throttled = Span::from_us(counters.throttled.as_us() + missing * TICK_MS);
+            counters.nr_throttled += periods.min(1 + missing * 2 / want.get());
         }
     }
 
