@@ -55,6 +55,10 @@ export class Plot {
     this.frame = this.scale(data, width, height);
     const parts = [...this.axes(width, height)];
     for (const one of this.series) parts.push(...this.line(one));
+    if (this.level && data.level != null) {
+      const at = this.frame.y(data.level);
+      parts.push(label(width - PAD.right - 2, at < 24 ? at + 12 : at - 4, "end", this.level));
+    }
     this.cursor = shape("line", { class: "cursor", y1: PAD.top, y2: height - PAD.bottom });
     parts.push(this.cursor);
     this.svg.replaceChildren(...parts);
@@ -94,10 +98,6 @@ export class Plot {
     if (this.data.level != null) {
       const at = y(this.data.level);
       yield shape("line", { class: "level", x1: PAD.left, x2: width - PAD.right, y1: at, y2: at });
-      if (this.level) {
-        const text = label(width - PAD.right - 2, at - 4 < 12 ? at + 12 : at - 4, "end", this.level);
-        yield text;
-      }
     }
   }
 

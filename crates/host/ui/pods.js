@@ -22,6 +22,8 @@ const COLUMNS = [
 
 // Rows beyond the edge of the window, so that scrolling does not show gaps.
 const BEYOND = 6;
+// So few pods are all there, seen or not.
+const FEW = 60;
 
 /** The table in `table`. Calls `onPick(uid)` when a pod is chosen. */
 export class Pods {
@@ -209,6 +211,7 @@ export class Pods {
   seen() {
     const { top } = this.body.getBoundingClientRect();
     const count = this.sorted.length;
+    if (count <= FEW) return { pods: this.sorted, above: 0, below: 0 };
     const row = (pixels) => Math.min(count, Math.max(0, Math.floor(pixels / this.height)));
     const from = row(-top - BEYOND * this.height);
     const to = Math.max(from, row(innerHeight - top + BEYOND * this.height));
@@ -230,7 +233,6 @@ function space() {
   const row = node("tr", "space");
   row.ariaHidden = "true";
   const cell = node("td");
-  cell.colSpan = COLUMNS.length;
   row.append(cell);
   return { row, cell };
 }

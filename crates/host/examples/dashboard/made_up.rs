@@ -16,7 +16,6 @@ use walras_host::board::{Board, Identity, PodKind, PodLabel, Took};
 use walras_wire::state::ChangeResult;
 
 /// The time between two ticks.
-pub(crate) const TICK: Duration = Duration::from_millis(200);
 const TICK_MS: u64 = 200;
 /// The kernel's period.
 const PERIOD_MS: u64 = 100;

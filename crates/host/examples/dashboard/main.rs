@@ -14,6 +14,9 @@ use std::time::Duration;
 use made_up::MadeUp;
 use walras_host::serve::{self, ServeSettings};
 
+/// The time between two ticks.
+const TICK: Duration = Duration::from_millis(200);
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let listen = args.next().unwrap_or_else(|| "127.0.0.1:8082".to_owned()).parse()?;
@@ -24,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let _server = serve::start(Arc::clone(made_up.board()), &settings)?;
     // Nobody ever sends: waiting for it is how to wait for the next tick.
     let (_never, next) = mpsc::channel::<()>();
-    while next.recv_timeout(made_up::TICK) == Err(RecvTimeoutError::Timeout) {
+    while next.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         made_up.tick();
     }
     Ok(())

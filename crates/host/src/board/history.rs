@@ -152,3 +152,38 @@ fn pack(value: Option<u64>) -> u32 {
 fn unpack(value: u32) -> Option<u64> {
     (value != UNKNOWN).then_some(u64::from(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(hundredths: u32) -> Ratio {
+        Ratio::from_percent(hundredths)
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_leaves_no_points_in_the_future() {
+        let mut hour = Hour::default();
+        for (at_ms, hundredths) in [(0, 1), (10_000, 2), (19_999, 3), (20_000, 4), (30_000, 5)] {
+            hour.passed(at_ms, price(hundredths), &mut []);
+        }
+        assert_eq!(hour.of_node().at_ms, [0, 10_000, 20_000, 30_000]);
+        hour.passed(12_000, price(6), &mut []);
+        assert_eq!(hour.of_node().at_ms, [0, 10_000]);
+        hour.passed(21_000, price(7), &mut []);
+        assert_eq!(hour.of_node().at_ms, [0, 10_000, 21_000]);
+        assert_eq!(hour.of_node().price, [Some(0.01), Some(0.02), Some(0.07)]);
+    }
+
+    #[test]
+    fn five_hundred_pods_fit_into_four_megabytes() {
+        assert!(size_of::<Packed>() * POINTS * 500 < 4_000_000);
+    }
+
+    #[test]
+    fn what_is_not_known_stays_unknown_and_what_is_too_large_stays_known() {
+        assert_eq!(unpack(pack(None)), None);
+        assert_eq!(unpack(pack(Some(0))), Some(0));
+        assert_eq!(unpack(pack(Some(u64::MAX))), Some(u64::from(UNKNOWN) - 1));
+    }
+}
