@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::facts;
+use crate::guest;
 use crate::lease;
 use crate::tiers::{self, Call, Plan, Step, Tier};
 use crate::tools::{self, Places};
@@ -74,7 +75,8 @@ pub(crate) fn call(call: &Call, places: &Places) -> Result<ExitStatus> {
     prepare(call, places).status().with_context(|| format!("cannot start {}", call.program))
 }
 
-fn prepare(call: &Call, places: &Places) -> Command {
+/// A program that starts from the root of the checkout. Says what it is.
+pub(crate) fn prepare(call: &Call, places: &Places) -> Command {
     println!("    {call}");
     let mut command = Command::new(&call.program);
     command.args(&call.args).current_dir(&places.root).env("CARGO_TARGET_DIR", &places.target);
@@ -122,6 +124,7 @@ fn take(step: &Step, places: &Places) -> Result<()> {
             anyhow::ensure!(printed.contains(text), "`{program}` did not print `{text}`");
             Ok(())
         }
+        Step::Guest(builds) => guest::run(builds, places),
         Step::Exists(path) => {
             anyhow::ensure!(path.exists(), "{} is missing", path.display());
             Ok(())

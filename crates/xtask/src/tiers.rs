@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::facts::{FUZZ_PACKAGE, Facts, README_COMMAND};
+use crate::facts::{FUZZ_PACKAGE, Facts, KERNEL_TEST, README_COMMAND};
 use crate::tools::{self, Need};
 
 /// One rung of the ladder, in the order in which they are climbed: cheap before dear.
@@ -23,6 +23,7 @@ pub(crate) enum Tier {
     Unit,
     Property,
     Kernel,
+    Guest,
     Doc,
     Corpus,
     Fuzz,
@@ -49,6 +50,8 @@ pub(crate) enum Step {
     Build(Call),
     /// Has to succeed and to write the given text to its standard output.
     Prints(Call, &'static str),
+    /// Builds test executables, of which every one has to pass in a virtual machine.
+    Guest(Vec<Call>),
     /// The file has to be there by now.
     Exists(PathBuf),
 }
@@ -73,7 +76,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         },
         Tier::Lints => Plan::Run {
             needs: vec![Need::Component { name: "clippy", command: "clippy" }],
-            steps: vec![Step::Run(Call::cargo(LINT_COMMAND))],
+            steps: vec![Step::Run(lint_command(facts))],
             note: None,
         },
         Tier::Policy => policy(facts),
@@ -87,7 +90,8 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Tidy => steps(vec![Step::Run(Call::cargo("test --package xtask --no-fail-fast"))]),
         Tier::Unit => unit(facts),
         Tier::Property => property(facts),
-        Tier::Kernel => steps(vec![Step::Run(Call::cargo(KERNEL_COMMAND))]),
+        Tier::Kernel => kernel(facts),
+        Tier::Guest => guest(facts),
         Tier::Doc => steps(vec![
             Step::Run(Call::cargo("test --workspace --doc")),
             Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
@@ -133,13 +137,54 @@ fn is_property(test: &str) -> bool {
     test.starts_with("prop_")
 }
 
-/// The one test that needs more than a compiler: root, and a kernel to compare the model with.
-const KERNEL_TEST: &str = "kernel";
-const KERNEL_COMMAND: &str =
-    "test --package walras-sim --features real-kernel --test kernel -- --nocapture";
-/// With the feature, so that the test that only some machines can run is linted everywhere.
-const LINT_COMMAND: &str =
-    "clippy --workspace --all-targets --features walras-sim/real-kernel -- -D warnings";
+/// Where guests' programs have to run: anywhere, without any library.
+const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
+/// Packages whose tests on the kernel do not depend on how fast a machine is.
+const GUEST_PACKAGES: [&str; 1] = ["walras-cgroup"];
+
+/// With the feature, so that tests that only some machines can run are linted everywhere.
+fn lint_command(facts: &Facts) -> Call {
+    let features = kernel_features(&facts.workspace.kernel_packages);
+    Call::cargo("clippy --workspace --all-targets --features").arg(features).args("-- -D warnings")
+}
+
+/// The tests that need more than a compiler: root, and the control groups of a kernel.
+fn kernel(facts: &Facts) -> Plan {
+    let packages = &facts.workspace.kernel_packages;
+    if packages.is_empty() {
+        return Plan::Broken(format!("no integration test is called `{KERNEL_TEST}`"));
+    }
+    let call = Call::cargo("test");
+    let call = packages.iter().fold(call, |call, package| call.arg("--package").arg(package));
+    let call =
+        call.arg("--features").arg(kernel_features(packages)).args("--test").arg(KERNEL_TEST);
+    steps(vec![Step::Run(call.args("--no-fail-fast -- --nocapture"))])
+}
+
+fn kernel_features(packages: &[String]) -> String {
+    let features = packages.iter().map(|package| format!("{package}/real-kernel"));
+    features.collect::<Vec<_>>().join(",")
+}
+
+fn guest(facts: &Facts) -> Plan {
+    if !facts.guest {
+        return Plan::NotRun("neither QEMU nor a Debian system to get it from".to_owned());
+    }
+    let builds = GUEST_PACKAGES.iter().map(|package| {
+        Call::cargo("test --no-run --message-format=json-render-diagnostics --features real-kernel")
+            .args("--target")
+            .arg(GUEST_TARGET)
+            .arg("--package")
+            .arg(*package)
+            .arg("--test")
+            .arg(KERNEL_TEST)
+    });
+    Plan::Run {
+        needs: vec![Need::Target(GUEST_TARGET), Need::Guest],
+        steps: vec![Step::Guest(builds.collect())],
+        note: None,
+    }
+}
 
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
@@ -244,6 +289,7 @@ impl Tier {
             Self::Unit => "unit",
             Self::Property => "property",
             Self::Kernel => "kernel",
+            Self::Guest => "guest",
             Self::Doc => "doc",
             Self::Corpus => "corpus",
             Self::Fuzz => "fuzz",
@@ -261,7 +307,8 @@ impl Tier {
             Self::Tidy => "the repository keeps its own rules, and this tool works",
             Self::Unit => "every unit and integration test passes",
             Self::Property => "the market keeps its promises on generated inputs",
-            Self::Kernel => "the simulator's machine behaves like the kernel of this one",
+            Self::Kernel => "control groups of this kernel work, and the simulator is like them",
+            Self::Guest => "control groups of the second version work, in a virtual machine",
             Self::Doc => "examples in the documentation run, and its links lead somewhere",
             Self::Corpus => "every input that fuzzing ever kept is still handled",
             Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
@@ -277,6 +324,7 @@ impl Tier {
             }
             Self::Property
             | Self::Kernel
+            | Self::Guest
             | Self::Doc
             | Self::Corpus
             | Self::Fuzz
@@ -348,7 +396,9 @@ mod tests {
                 packages: names(&["walras", "walras-core", "walras-fuzz", "xtask"]),
                 tests: names(&["golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
+                kernel_packages: names(&["walras-cgroup", "walras-sim"]),
             },
+            guest: true,
             nightly: Some("nightly-x".to_owned()),
             readme_command: Some("cargo run --release -- sim 'a b'".to_owned()),
             advisories: false,
@@ -365,6 +415,9 @@ mod tests {
                 let lines = steps.iter().map(|step| match step {
                     Step::Run(call) => call.to_string(),
                     Step::Build(call) => format!("build: {call}"),
+                    Step::Guest(calls) => {
+                        calls.iter().map(|call| format!("guest: {call}")).collect::<String>()
+                    }
                     Step::Prints(call, text) => format!("{call} | has {text}"),
                     Step::Exists(path) => format!("has {}", path.display()),
                 });
@@ -393,11 +446,25 @@ mod tests {
     }
 
     #[test]
+    fn tests_on_the_kernel_run_here_and_those_that_need_no_speed_in_a_guest() {
+        let kernel = "cargo test --package walras-cgroup --package walras-sim --features \
+            walras-cgroup/real-kernel,walras-sim/real-kernel --test kernel --no-fail-fast -- \
+            --nocapture";
+        assert_eq!(check(Tier::Kernel, &facts()), kernel);
+        let guest = "guest: cargo test --no-run --message-format=json-render-diagnostics \
+            --features real-kernel --target x86_64-unknown-linux-musl --package walras-cgroup \
+            --test kernel";
+        assert_eq!(check(Tier::Guest, &facts()), guest);
+        let elsewhere = Facts { guest: false, ..facts() };
+        assert!(check(Tier::Guest, &elsewhere).starts_with("not run: "));
+    }
+
+    #[test]
     fn a_tier_with_nothing_to_do_is_broken() {
         let mut bare = facts();
         bare.workspace = Workspace { packages: vec!["walras".into()], ..Workspace::default() };
         bare.readme_command = None;
-        let broken = [Tier::Property, Tier::Corpus, Tier::Fuzz, Tier::Manual];
+        let broken = [Tier::Property, Tier::Kernel, Tier::Corpus, Tier::Fuzz, Tier::Manual];
         for tier in broken {
             assert!(check(tier, &bare).starts_with("broken: "), "{tier:?}");
         }

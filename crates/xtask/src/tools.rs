@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::guest;
+
 /// A third-party program, pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
@@ -47,6 +49,8 @@ pub(crate) enum Need {
     Target(&'static str),
     /// A pinned program.
     Tool(Tool),
+    /// QEMU, and a kernel and a shell to start in it.
+    Guest,
     /// A folder, with whatever is in it.
     Folder(PathBuf),
     /// A folder with nothing in it.
@@ -69,6 +73,7 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
         }
         Need::Target(triple) => meet_target(triple)?,
         Need::Tool(tool) => meet_tool(*tool, places)?,
+        Need::Guest => guest::meet(places)?,
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
             if folder.exists() {
@@ -122,7 +127,8 @@ fn meet_tool(tool: Tool, places: &Places) -> Result<()> {
     Ok(())
 }
 
-fn quietly_succeeds(program: &str, args: &[&str]) -> bool {
+/// Whether a program is there and succeeds; what it prints is not shown.
+pub(crate) fn quietly_succeeds(program: &str, args: &[&str]) -> bool {
     let status =
         Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
