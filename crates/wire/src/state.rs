@@ -138,6 +138,8 @@ pub enum ChangeResult {
 /// Why a pod has what it has: the answer of `GET /api/v1/pods/{uid}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
+    /// When this was true.
+    pub at_ms: u64,
     /// How it stands.
     pub pod: PodState,
     /// The story in sentences: what it did, what it needs, how the market stands, what it was

@@ -54,6 +54,7 @@ pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
         .iter()
         .map(|noted| Noticed { at_ms: noted.at_ms, text: story::noted(&noted.note, noted.times) });
     Explanation {
+        at_ms: inner.at_ms,
         sentences: story::sentences(&scene),
         changes: entry.changes.iter().map(change).collect(),
         notes: notes.collect(),
