@@ -148,17 +148,13 @@ impl Adopted {
     pub fn apply(&mut self, target: &Target) -> Result<Applied, CgroupError> {
         let before = self.group.settings()?;
         let mut target = *target;
-        let mut held_by = None;
-        if before.max.limit_floor().is_some_and(|limit| limit < target.limit) {
-            let above = ceiling(self.group.layout(), self.group.path())?;
-            held_by = above.filter(|above| above.limit < target.limit);
-            target.limit = held_by.as_ref().map_or(target.limit, |above| above.limit);
-        }
+        let held_by = self.held_by(&before, target.limit)?;
+        target.limit = held_by.as_ref().map_or(target.limit, |above| Some(above.limit));
         let mut changes = vec![Change::of(&self.group, before, before.toward(&target))];
         for (group, kept) in self.inner() {
             match group.settings() {
                 Ok(from) => {
-                    let limit = self.original.inner_limit(kept, target.limit);
+                    let limit = target.limit.map(|limit| self.original.inner_limit(kept, limit));
                     let inner = Target { limit, weight: None, burst: None };
                     // A buffer that had to shrink with its quota may grow back to what it was.
                     let to = Settings { burst: kept.settings.burst, ..from }.toward(&inner);
@@ -189,6 +185,18 @@ impl Adopted {
         }
         let (written, inner_written) = carry_out(changes)?;
         Ok(self.applied(before, self.original.settings, written, None, inner_written))
+    }
+
+    /// The group above that does not allow as much as `wanted`, if that is more than there is.
+    fn held_by(
+        &self,
+        before: &Settings,
+        wanted: Option<Millicores>,
+    ) -> Result<Option<Ceiling>, CgroupError> {
+        let now = before.max.limit_floor().unwrap_or(Millicores::ZERO);
+        let Some(wanted) = wanted.filter(|&wanted| wanted > now) else { return Ok(None) };
+        let above = ceiling(self.group.layout(), self.group.path())?;
+        Ok(above.filter(|above| above.limit < wanted))
     }
 
     /// The groups inside with what they had.

@@ -44,8 +44,8 @@ pub enum WeightInForce {
 /// What a group shall have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The most CPU it may use.
-    pub limit: Millicores,
+    /// The most CPU it may use; nothing to leave that alone.
+    pub limit: Option<Millicores>,
     /// Its weight among siblings; nothing to leave that alone.
     pub weight: Option<KernelWeight>,
     /// The burst buffer, as what may be saved up in one period; nothing to leave it as it is, or
@@ -181,7 +181,9 @@ impl Settings {
     /// What these settings become for `target`.
     pub(crate) fn toward(&self, target: &Target) -> Self {
         let period = self.max.period;
-        let quota = per_period_floor(target.limit, period).max(QUOTA_MIN);
+        let quota = target.limit.map(|limit| per_period_floor(limit, period).max(QUOTA_MIN));
+        let quota = quota.or(self.max.quota);
+        let fitting = |burst: Span| quota.map_or(burst, |quota| burst.min(quota));
         let wanted_burst = target.burst.map(|burst| per_period_floor(burst, period));
         let weight = match (self.weight, target.weight) {
             (WeightInForce::V1(_), Some(weight)) => {
@@ -191,9 +193,9 @@ impl Settings {
             (WeightInForce::Idle, _) | (_, None) => self.weight,
         };
         Self {
-            max: CpuMax { quota: Some(quota), period },
+            max: CpuMax { quota, period },
             weight,
-            burst: self.burst.map(|burst| wanted_burst.unwrap_or(burst).min(quota)),
+            burst: self.burst.map(|burst| fitting(wanted_burst.unwrap_or(burst))),
         }
     }
 }
@@ -202,7 +204,7 @@ impl Settings {
 
 impl From<&Action> for Target {
     fn from(action: &Action) -> Self {
-        Self { limit: action.limit, weight: Some(action.weight), burst: Some(action.burst) }
+        Self { limit: Some(action.limit), weight: Some(action.weight), burst: Some(action.burst) }
     }
 }
 
@@ -265,7 +267,7 @@ mod tests {
             settings(version, wanted)
         } else {
             let weight = milli("weight").map(KernelWeight::from_request);
-            let (limit, burst) = (milli("limit").unwrap(), milli("burst"));
+            let (limit, burst) = (milli("limit"), milli("burst"));
             now.toward(&Target { limit, weight, burst })
         };
         let mut told = String::new();

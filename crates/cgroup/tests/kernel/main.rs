@@ -26,7 +26,7 @@ mod tests {
     const WIDE: WalkLimits = WalkLimits { depth: 16, groups: 4096 };
 
     fn limit(milli: u64) -> Target {
-        Target { limit: Millicores::new(milli), weight: None, burst: None }
+        Target { limit: Some(Millicores::new(milli)), weight: None, burst: None }
     }
 
     fn burst(milli: u64, burst: u64) -> Target {
@@ -257,6 +257,9 @@ mod tests {
         let mut child = adopted(&ground, &path);
         set_quota(&ground, &parent, 50_000).unwrap();
         set_quota(&ground, &middle, 50_000).unwrap();
+        // Also the first limit of all, which the kernel's first version would refuse.
+        let first = child.apply(&limit(900)).unwrap();
+        assert_eq!(first.held_by.map(|above| above.limit), Some(Millicores::new(500)));
         let lower = child.apply(&limit(300)).unwrap();
         assert_eq!(lower.held_by, None);
         let held = child.apply(&limit(800)).unwrap();

@@ -44,6 +44,12 @@ impl KernelWeight {
     }
 }
 
+impl From<CpuWeight> for KernelWeight {
+    fn from(weight: CpuWeight) -> Self {
+        Self(weight.get())
+    }
+}
+
 impl From<KernelWeight> for CpuWeight {
     fn from(weight: KernelWeight) -> Self {
         Self::new(weight.0).expect("both have the scale 1 to 10000")
