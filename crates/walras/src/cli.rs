@@ -2,6 +2,7 @@
 //!
 //! Man pages and completions are made from the same definitions.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -9,9 +10,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
+use walras_host::config::{LogFormat, LogLevel};
 
 /// The version and the commit it was built from.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
 
 /// The exit codes, with what 2 means for a command.
 macro_rules! exit_codes {
@@ -31,6 +33,8 @@ Examples:
   walras clear examples/market.json       who gets what, and why
   walras replay examples/incident.jsonl   what would have been decided, tick by tick
   walras sim run storms                   how the market does beside what people use instead
+  walras host                             watch this machine: what would be changed, and why
+  walras host --act                       size its workloads for real
   walras help clear                       more about a command, with the format of its input
 ",
     exit_codes!("standard error says what and where")
@@ -88,6 +92,46 @@ A line may have 1 MiB, and a name 512 characters, all of them visible. There is 
 number of lines.
 ",
     exit_codes!("what was decided before is printed, and standard error names the line")
+);
+
+const HOST_HELP: &str = concat!(
+    "\
+Examples:
+  walras host                              watch, and show what would be done; changes nothing
+  walras host --act                        size workloads by writing to their cgroups
+  walras host --act --restore              the same, and give everything back at the end
+  walras host --restore-only               give back what an earlier run changed, and end
+  walras host --record node.jsonl          keep what was seen, for `walras replay`
+
+Workloads are the containers of Docker and Podman, cgroups in a group called walras, services and
+scopes of systemd that ask for it, and whatever the configuration names. All of this is in one file:
+  act = false
+  listen = \"127.0.0.1:8082\"                 # dashboard, metrics, JSON
+  state_dir = \"/var/lib/walras\"
+  profile = \"direct\"
+
+  [adopt]
+  docker = \"all\"                            # all, marked or none; also podman, systemd, walras
+  paths = [\"batch.slice/*\"]                 # * within a name, ** across names
+  min = \"100m\"                              # what a workload has a right to; also max, weight
+
+  [[rule]]                                   # single workloads, by name or path
+  match = \"web\"
+  min = 1.5
+  weight = 2
+
+  [market]                                   # any constant that `walras profiles` lists
+  slow_loop_interval_ms = 10000
+
+Also at the top: restore, names, run_dir, capacity, look_interval_ms, log_level, log_format, record,
+record_max_mib. In a rule: managed, max, target_latency_ms. Containers say the same by labels
+(walras.dev/managed, min-cpu, max-cpu, weight, target-latency-ms), units by a section [X-Walras] with
+Managed, MinCPU, MaxCPU, Weight, TargetLatencyMs. The file goes before those.
+
+A flag goes before the environment, that before the file. The file is read again when it changes
+and on SIGHUP; a bad one is refused and the old one goes on. Acting takes root.
+",
+    exit_codes!("nothing was changed, and standard error names every bad key")
 );
 
 const SIM_HELP: &str = concat!(
@@ -179,6 +223,9 @@ pub(crate) enum Command {
     /// Simulate: how the market and what people use instead do on the same load
     #[command(after_help = SIM_HELP, subcommand_required = true, arg_required_else_help = true)]
     Sim(SimArgs),
+    /// Size the workloads of this machine, or watch what that would do
+    #[command(after_help = HOST_HELP)]
+    Host(HostArgs),
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
@@ -292,6 +339,51 @@ pub(crate) struct SimListArgs {
     pub(crate) json: bool,
 }
 
+/// How to run on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    /// The configuration; /etc/walras/host.toml where it is not said, if there is one
+    #[arg(long, value_name = "FILE", env = "WALRAS_HOST_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Change things: write to the cgroups of workloads
+    #[arg(long, env = "WALRAS_HOST_ACT", overrides_with = "dry_run")]
+    pub(crate) act: bool,
+    /// Change nothing, whatever the configuration says: only show what would be done
+    #[arg(long, overrides_with = "act")]
+    pub(crate) dry_run: bool,
+    /// Give every workload back what it came with when the daemon stops
+    #[arg(long, env = "WALRAS_HOST_RESTORE")]
+    pub(crate) restore: bool,
+    /// Give back what an earlier run changed, and end
+    #[arg(long, conflicts_with_all = ["act", "record"])]
+    pub(crate) restore_only: bool,
+    /// Where to serve the dashboard, the metrics and the JSON API
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_HOST_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The profile whose constants are the starting point
+    #[arg(long, value_enum, env = "WALRAS_HOST_PROFILE")]
+    pub(crate) profile: Option<ProfileChoice>,
+    /// The folder of the store
+    #[arg(long, value_name = "DIR", env = "WALRAS_HOST_STATE_DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The folder of the lock that keeps a second daemon out
+    #[arg(long, value_name = "DIR", env = "WALRAS_HOST_RUN_DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Record what is seen, for `walras replay`
+    #[arg(long, value_name = "FILE", env = "WALRAS_HOST_RECORD")]
+    pub(crate) record: Option<PathBuf>,
+    /// How large the recording may become; it stops there
+    #[arg(long, value_name = "MIB", env = "WALRAS_HOST_RECORD_MAX_MIB",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) record_max_mib: Option<u64>,
+    /// The least urgent messages that are logged
+    #[arg(long, value_enum, env = "WALRAS_HOST_LOG_LEVEL")]
+    pub(crate) log_level: Option<LevelChoice>,
+    /// Whether messages are lines for people or JSON for programs
+    #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
+    pub(crate) log_format: Option<FormatChoice>,
+}
+
 /// What to list.
 #[derive(Debug, Args)]
 pub(crate) struct ProfilesArgs {
@@ -312,6 +404,30 @@ pub(crate) enum FairnessChoice {
     Nash,
 }
 
+/// How urgent a message must be, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LevelChoice {
+    /// Only what went wrong
+    Error,
+    /// And what a person should look at
+    Warn,
+    /// And what was done
+    Info,
+    /// And what was considered
+    Debug,
+    /// Everything
+    Trace,
+}
+
+/// How messages are written, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FormatChoice {
+    /// Lines for people
+    Text,
+    /// A JSON object per line
+    Json,
+}
+
 /// A profile by its name on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ProfileChoice {
@@ -328,6 +444,27 @@ impl From<FairnessChoice> for Fairness {
         match choice {
             FairnessChoice::Proportional => Self::Proportional,
             FairnessChoice::Nash => Self::Nash,
+        }
+    }
+}
+
+impl From<LevelChoice> for LogLevel {
+    fn from(choice: LevelChoice) -> Self {
+        match choice {
+            LevelChoice::Error => Self::Error,
+            LevelChoice::Warn => Self::Warn,
+            LevelChoice::Info => Self::Info,
+            LevelChoice::Debug => Self::Debug,
+            LevelChoice::Trace => Self::Trace,
+        }
+    }
+}
+
+impl From<FormatChoice> for LogFormat {
+    fn from(choice: FormatChoice) -> Self {
+        match choice {
+            FormatChoice::Text => Self::Text,
+            FormatChoice::Json => Self::Json,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod clear;
 mod completions;
+mod host;
 mod man;
 mod profiles;
 mod replay;
@@ -16,6 +17,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Clear(args) => clear::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
+        Command::Host(args) => host::run(args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),
