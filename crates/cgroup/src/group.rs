@@ -159,3 +159,87 @@ fn required(folder: &Folder, file: &'static str) -> Result<Kept, CgroupError> {
     let kept = folder.keep_open(file)?;
     kept.ok_or_else(|| CgroupError::NoController { path: folder.path().clone(), file })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A group made of plain files.
+    fn group(root: &Path, version: Version, files: &[(&str, &str)]) -> Result<Group, CgroupError> {
+        fs::create_dir_all(root.join("a")).unwrap();
+        for (name, text) in [("cgroup.procs", "")].iter().chain(files) {
+            fs::write(root.join("a").join(name), text).unwrap();
+        }
+        let layout = Layout::at(version, root.to_path_buf(), root.to_path_buf());
+        Group::open(&layout, &CgroupPath::new(b"a").unwrap())
+    }
+
+    /// What a sample of such a group says.
+    fn check(version: Version, files: &[(&str, &str)]) -> String {
+        let root = tempfile::tempdir().unwrap();
+        let sampled =
+            group(root.path(), version, files).and_then(|group| group.sample(Moment::from_ms(5)));
+        match sampled {
+            Ok(Sample { at, usage, throttled, nr_periods, nr_throttled, stalled }) => {
+                let [at, usage, throttled] = [at.as_ms_floor(), usage.as_us(), throttled.as_us()];
+                let stalled = stalled.map(Span::as_us);
+                format!("{at} {usage} {throttled} {nr_periods} {nr_throttled} {stalled:?}")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    const STAT: &str = "usage_usec 70\nuser_usec 1\nsystem_usec 2\n\
+                        nr_periods 9\nnr_throttled 3\nthrottled_usec 40\n";
+    const PRESSURE: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n\
+                            full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
+
+    #[test]
+    fn both_versions_give_the_same_sample() {
+        let first = [
+            ("cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_time 40999\n"),
+            ("cpuacct.usage", "70999\n"),
+        ];
+        assert_eq!(check(Version::V1, &first), "5 70 40 9 3 None");
+        assert_eq!(check(Version::V2, &[("cpu.stat", STAT)]), "5 70 40 9 3 None");
+        let both = [("cpu.stat", STAT), ("cpu.pressure", PRESSURE)];
+        assert_eq!(check(Version::V2, &both), "5 70 40 9 3 Some(77)");
+        // Without the controller there are no periods.
+        assert_eq!(check(Version::V2, &[("cpu.stat", "usage_usec 70\n")]), "5 70 0 0 0 None");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let missing = "/a: the cpu controller is not switched on for it (cpu.stat is missing)";
+        assert_eq!(check(Version::V2, &[]), missing);
+        let cut = [("cpu.stat", "usage_use")];
+        assert_eq!(check(Version::V2, &cut), "/a: cpu.stat: usage_usec is missing");
+        let long = STAT.repeat(20);
+        let words = "/a: cpu.stat is longer than 1024 bytes";
+        assert_eq!(check(Version::V2, &[("cpu.stat", &long)]), words);
+    }
+
+    #[test]
+    fn a_sample_allocates_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let both = [("cpu.stat", STAT), ("cpu.pressure", PRESSURE)];
+        let group = group(root.path(), Version::V2, &both).unwrap();
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..100 {
+                group.sample(Moment::ORIGIN).unwrap();
+            }
+        });
+        assert_eq!(counted.count_total, 0);
+    }
+
+    #[test]
+    fn a_file_that_is_kept_open_tells_what_is_in_it_now() {
+        let root = tempfile::tempdir().unwrap();
+        let group = group(root.path(), Version::V2, &[("cpu.stat", STAT)]).unwrap();
+        assert_eq!(group.sample(Moment::ORIGIN).unwrap().usage, Span::from_us(70));
+        fs::write(root.path().join("a/cpu.stat"), "usage_usec 71\n").unwrap();
+        assert_eq!(group.sample(Moment::ORIGIN).unwrap().usage, Span::from_us(71));
+    }
+}
