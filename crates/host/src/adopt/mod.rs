@@ -2,12 +2,14 @@
 //!
 //! Pure: a path, what the workload says about itself, and what the configuration says, to an
 //! [`Adoption`]. The configuration goes before labels and unit properties, and those before the
-//! defaults. A workload takes all that is below it along: nothing below it is a workload of its own.
+//! defaults. A workload takes all that is below it along: there is no other workload in it.
 //! The machine itself (its init, its service manager, this daemon) is never adopted unless told so.
 
 mod glob;
 mod marks;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 

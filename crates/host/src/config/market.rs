@@ -56,9 +56,9 @@ fn value(written: &DeValue<'_>) -> Value {
 
 fn together(profile: &Profile, error: &SettingError) -> String {
     match error {
-        SettingError::Contradiction { larger, smaller } => {
-            let of = |key| profile.get(key).map_or_else(String::new, |value| value.to_string());
-            format!("is {}, less than {smaller}, which is {}", of(larger), of(smaller))
+        SettingError::Contradiction { smaller, .. } => {
+            let value = profile.get(smaller).map_or_else(String::new, |value| value.to_string());
+            format!("is less than {smaller}, which is {value}")
         }
         SettingError::Unknown { .. }
         | SettingError::WrongKind { .. }

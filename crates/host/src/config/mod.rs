@@ -8,6 +8,8 @@ mod field;
 mod kind;
 mod market;
 mod problem;
+#[cfg(test)]
+mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -222,6 +224,13 @@ impl Config {
     }
 }
 
+/// What the environment says, for what systemd and others hand over there.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the loader that may read it")]
+pub fn environment(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
 const PROFILES: [(&str, ProfileName); 3] =
     [("seed", ProfileName::Seed), ("direct", ProfileName::Direct), ("api", ProfileName::Api)];
 
@@ -242,7 +251,7 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
         rules.max = fields.take("max", &Cpu);
         rules.weight = fields.take("weight", &BargainingWeight).unwrap_or(rules.weight);
         if let Some(max) = rules.max.filter(|max| *max < rules.min) {
-            fields.problem("max", format!("is less than min, which is {} (now {max})", rules.min));
+            fields.problem("max", format!("is {max}, less than min, which is {}", rules.min));
         }
         root.finish(fields);
     }

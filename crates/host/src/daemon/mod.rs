@@ -21,7 +21,7 @@ use walras_core::node::Node;
 use walras_core::units::{Moment, Span};
 
 use crate::board::{Board, Identity};
-use crate::config::{Config, ConfigError, Overrides};
+use crate::config::{Config, ConfigError, Overrides, environment};
 use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_left_behind};
 use crate::notify::Notify;
 use crate::record::{RecordError, Recorder};
@@ -151,7 +151,7 @@ struct Running<'a> {
 
 impl Running<'_> {
     fn run(mut self) {
-        let mut notify = Notify::new(|name| std::env::var_os(name));
+        let mut notify = Notify::new(environment);
         let mut watched = Watched::new(self.options.config.as_deref());
         let mut ready = false;
         loop {

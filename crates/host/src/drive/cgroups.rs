@@ -458,7 +458,7 @@ impl Outside for Cgroups {
     }
 
     fn problems(&self) -> Vec<String> {
-        let each = self.problems.values().cloned().take(PROBLEMS_MAX);
+        let each = self.problems.values().take(PROBLEMS_MAX).cloned();
         self.walk_problem.iter().cloned().chain(each).collect()
     }
 }

@@ -8,6 +8,8 @@
 mod cgroups;
 mod keep;
 mod outside;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

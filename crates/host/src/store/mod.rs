@@ -279,16 +279,131 @@ impl Originals for Store {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "not our enum, and the others mean the same")]
 fn refused(file: &Path, error: DatabaseError) -> StoreError {
     let file = file.to_owned();
+    let unreadable = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof];
     match error {
         DatabaseError::DatabaseAlreadyOpen => StoreError::InUse { file },
         DatabaseError::Storage(StorageError::Io(source))
-            if source.kind() != io::ErrorKind::InvalidData
-                && source.kind() != io::ErrorKind::UnexpectedEof =>
+            if !unreadable.contains(&source.kind()) =>
         {
             StoreError::Unusable { file, source }
         }
         other => StoreError::Damaged { file, what: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walras_cgroup::{CgroupPath, Settings, WeightInForce};
+    use walras_core::parse::{CpuMax, CpuShares};
+    use walras_core::units::Span;
+
+    fn original(boot: u128, inode: u64, path: &[u8]) -> Original {
+        Original {
+            path: CgroupPath::new(path).unwrap(),
+            identity: Identity { boot: BootId(boot), inode },
+            settings: Settings {
+                max: CpuMax { quota: Some(Span::from_ms(7)), period: Span::from_ms(100) },
+                weight: WeightInForce::V1(CpuShares::new(512).unwrap()),
+                burst: Some(Span::ZERO),
+            },
+            inner: Vec::new(),
+        }
+    }
+
+    /// What is wrong with a store whose file holds these bytes.
+    fn check(bytes: &[u8]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("host.redb");
+        fs::write(&file, bytes).unwrap();
+        let told = Store::open(folder.path()).map(|_| "opened").unwrap_err().to_string();
+        assert_eq!(fs::read(&file).unwrap(), bytes, "the file was touched");
+        told.replace(&file.display().to_string(), "FILE")
+    }
+
+    #[test]
+    fn what_was_kept_is_found_again_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut inside = original(1, 3, b"a/b/c");
+        inside.settings.max.quota = None;
+        let nested = Original { inner: vec![inside], ..original(1, 2, b"a/b\xff\n") };
+        let kept = vec![original(1, 1, b"a"), nested];
+        let mut store = Store::open(folder.path()).unwrap();
+        store.keep_originals(&kept).unwrap();
+        store.keep_originals(&[original(2, 1, b"of another boot")]).unwrap();
+        drop(store);
+        let mut store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.originals(BootId(1)).unwrap(), kept);
+        assert_eq!(store.originals(BootId(2)).unwrap(), vec![], "another boot is gone for good");
+        store.forget_originals(&[kept[0].identity]).unwrap();
+        assert_eq!(store.originals(BootId(1)).unwrap(), vec![]);
+    }
+
+    #[test]
+    fn tables_are_saved_in_place_of_those_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let table = |name: &str| (WorkloadKey::new(name), format!("of {name}"));
+        store.save_tables(&[table("a"), table("b")]).unwrap();
+        store.save_tables(&[table("b"), table("c")]).unwrap();
+        let names: Vec<String> =
+            store.tables().unwrap().iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["b", "c"]);
+    }
+
+    #[test]
+    fn a_daemon_that_did_not_stop_has_crashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.started().unwrap(), LastEnd::Clean);
+        drop(store);
+        let mut store = Store::open(folder.path()).unwrap();
+        assert_eq!(store.started().unwrap(), LastEnd::Crashed);
+        store.stopped().unwrap();
+        assert_eq!(store.started().unwrap(), LastEnd::Clean);
+    }
+
+    #[test]
+    fn a_file_that_is_no_store_is_left_alone() {
+        for bytes in [&b"hello"[..], &[0; 4096], &[0xff; 100_000]] {
+            let told = check(bytes);
+            assert!(told.starts_with("FILE: the store is damaged or no store at all ("), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_was_cut_off_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        store.keep_originals(&[original(1, 1, b"a")]).unwrap();
+        drop(store);
+        let bytes = fs::read(folder.path().join("host.redb")).unwrap();
+        let told = check(&bytes[..bytes.len() / 3]);
+        assert!(told.contains("damaged"), "{told}");
+    }
+
+    #[test]
+    fn a_store_of_another_version_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let newer = |transaction: &redb::WriteTransaction| {
+            transaction.open_table(META)?.insert("version", 7)?;
+            Ok(())
+        };
+        store.write(newer).unwrap();
+        drop(store);
+        let told = Store::open(folder.path()).unwrap_err().to_string();
+        assert!(told.contains("has version 7, and this program reads version 1"), "{told}");
+    }
+
+    #[test]
+    fn a_store_in_use_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Store::open(folder.path()).unwrap();
+        let told = Store::open(folder.path()).unwrap_err().to_string();
+        assert!(told.ends_with("another process uses this store"), "{told}");
     }
 }
