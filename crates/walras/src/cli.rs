@@ -12,8 +12,11 @@ use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
 
+use crate::daemon::DEFAULT_ADDRESS;
+
 /// The version and the commit it was built from.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
 
 /// The exit codes, with what 2 means for a command.
 macro_rules! exit_codes {
@@ -35,6 +38,8 @@ Examples:
   walras sim run storms                   how the market does beside what people use instead
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
+  walras top                              watch what the daemon on this machine does
+  walras explain web                      why a pod has the CPU it has
   walras help clear                       more about a command, with the format of its input
 ",
     exit_codes!("standard error says what and where")
@@ -181,6 +186,33 @@ Examples:
   walras sim list
   walras sim list --json | jq -r '.scenarios[] | select(.suite == \"test\") | .name'";
 
+const TOP_COMMAND_HELP: &str = concat!(
+    "\
+Examples:
+  walras top
+  walras top --address node-7:8082
+  walras top --once | head
+  walras top --json | jq '.pods[] | select(.throttled_period_ratio > 0.1) | .name'
+
+The keys are told by ?. Asks a daemon that `walras host` started; its dashboard at the same address
+shows the same with plots of the last hour.
+",
+    exit_codes!("the address makes no sense")
+);
+
+const EXPLAIN_HELP: &str = concat!(
+    "\
+Examples:
+  walras explain web
+  walras explain web --address node-7:8082
+  walras explain web --json | jq -r '.sentences[]'
+
+A pod goes by its name, or by its uid where several have one name. Asks a daemon that `walras host`
+started.
+",
+    exit_codes!("there is no such pod, or the address makes no sense")
+);
+
 const PROFILES_HELP: &str = "\
 Examples:
   walras profiles
@@ -226,6 +258,12 @@ pub(crate) enum Command {
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),
+    /// Watch a node's pods in the terminal, like htop
+    #[command(after_help = TOP_COMMAND_HELP)]
+    Top(TopArgs),
+    /// Say why a pod has the CPU it has, in sentences
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
@@ -382,6 +420,34 @@ pub(crate) struct HostArgs {
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
     pub(crate) log_format: Option<FormatChoice>,
+}
+
+/// What to watch.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print a table once, and end: what a file or a pipe gets anyway
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print the state once as JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The pod, by its name or its uid
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print JSON for programs, not sentences for people
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What to list.

@@ -6,6 +6,7 @@
 
 mod cli;
 mod commands;
+mod daemon;
 mod failure;
 mod input;
 mod screen;

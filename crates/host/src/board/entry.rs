@@ -180,6 +180,10 @@ impl Entry {
             why: action.why,
             result,
         };
+        // What is only trimmed again and again would push out what is worth telling.
+        if self.changes.front().is_some_and(|last| last.is_trim() && made.is_trim()) {
+            self.changes.pop_front();
+        }
         keep(&mut self.changes, made);
     }
 
@@ -193,6 +197,14 @@ impl Entry {
                 keep(&mut self.notes, Noted { at_ms, note: note.clone(), times: 1 });
             }
         }
+    }
+}
+
+// === impl Made ===
+
+impl Made {
+    fn is_trim(&self) -> bool {
+        self.why == Why::Trimmed && self.result == ChangeResult::Done
     }
 }
 

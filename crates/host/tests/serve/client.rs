@@ -36,17 +36,17 @@ pub(crate) fn ask(server: &Server, request: &str) -> Reply {
     stream.get_mut().write_all(request.as_bytes()).ok();
     let (status, headers) = stream.head();
     let length = headers.iter().find(|(name, _)| name == "content-length");
-    let length: usize = length.map_or(0, |(_, length)| length.parse().unwrap());
+    let length: usize = length.map_or(0, |(_, length)| length.parse().expect("a number"));
     let mut body = vec![0; if request.starts_with("HEAD") { 0 } else { length }];
-    stream.0.read_exact(&mut body).unwrap();
-    Reply { status, headers, body: String::from_utf8(body).unwrap() }
+    stream.0.read_exact(&mut body).expect("a whole body");
+    Reply { status, headers, body: String::from_utf8(body).expect("text") }
 }
 
 /// Asks and leaves the answer to be read.
 pub(crate) fn open(server: &Server, path: &str, host: &str) -> Stream {
     let mut stream = connect(server);
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     stream
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 fn connect(server: &Server) -> Stream {
-    let stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stream = TcpStream::connect(server.address()).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
     Stream(BufReader::new(stream))
 }
 
@@ -92,11 +92,13 @@ impl Stream {
     /// Waits until the server closes.
     pub(crate) fn read_to_end(&mut self) {
         let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).unwrap();
+        self.0.read_to_end(&mut rest).expect("the server closes in good order");
     }
 
     fn head(&mut self) -> (u16, Vec<(String, String)>) {
-        let status = self.line().split(' ').nth(1).unwrap().parse().unwrap();
+        let line = self.line();
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.expect("a status line");
         let mut headers = Vec::new();
         loop {
             let line = self.line();
@@ -109,7 +111,11 @@ impl Stream {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the server closed");
+        assert_ne!(
+            self.0.read_line(&mut line).expect("the server answers"),
+            0,
+            "the server closed"
+        );
         line.trim_end().to_owned()
     }
 

@@ -26,12 +26,13 @@ fn served(pods: usize) -> (MadeUp, Server) {
 
 fn serve(board: &Arc<Board>) -> Server {
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-    serve::start(Arc::clone(board), &ServeSettings { listen, names: Vec::new() }).unwrap()
+    let settings = ServeSettings { listen, names: Vec::new() };
+    serve::start(Arc::clone(board), &settings).expect("there is a free port")
 }
 
 fn json<T: serde::de::DeserializeOwned>(reply: &Reply) -> T {
     assert_eq!(reply.header("content-type"), Some("application/json"), "{reply:?}");
-    serde_json::from_str(&reply.body).unwrap()
+    serde_json::from_str(&reply.body).expect("what the API promises")
 }
 
 #[test]

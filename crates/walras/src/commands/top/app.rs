@@ -264,3 +264,88 @@ impl App {
         pods.get(self.place_among(&pods)).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::top::made_up;
+
+    fn check(keys: &str) -> String {
+        let mut app = App::new("http://node:8082".to_owned());
+        app.told(Ok(made_up::state(&[("web", 300), ("db", 900), ("batch", 20)])));
+        let mut effects = Vec::new();
+        for word in keys.split_whitespace() {
+            let key = match word {
+                "up" => Key::Up,
+                "down" => Key::Down,
+                "end" => Key::Last,
+                "home" => Key::First,
+                "enter" => Key::Enter,
+                "escape" => Key::Escape,
+                "back" => Key::Backspace,
+                letter => Key::Char(letter.chars().next().unwrap()),
+            };
+            match app.pressed(key) {
+                Effect::Draw => {}
+                Effect::Explain(uid) => effects.push(format!("explain {uid}")),
+                Effect::Quit => effects.push("quit".to_owned()),
+            }
+        }
+        let pods = app.pods();
+        let place = app.place_among(&pods);
+        let names = pods.iter().enumerate().map(|(row, pod)| {
+            if row == place { format!("[{}]", pod.name) } else { pod.name.clone() }
+        });
+        names.chain(effects).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_busiest_pod_is_first_and_under_the_cursor() {
+        assert_eq!(check(""), "[db] web batch");
+    }
+
+    #[test]
+    fn the_cursor_stays_on_its_pod_when_rows_move() {
+        assert_eq!(check("down"), "db [web] batch");
+        assert_eq!(check("down n"), "batch db [web]");
+        assert_eq!(check("end r"), "[batch] web db");
+        assert_eq!(check("end down down home up"), "[db] web batch");
+    }
+
+    #[test]
+    fn a_filter_leaves_what_fits_and_escape_clears_it() {
+        assert_eq!(check("/ b enter"), "[db] web batch", "all of them have a b");
+        assert_eq!(check("/ D B enter"), "[db]", "case does not matter");
+        assert_eq!(check("/ x"), "");
+        assert_eq!(check("/ x enter down enter"), "", "there is nothing to explain");
+        assert_eq!(check("/ x back enter"), "[db] web batch");
+        assert_eq!(check("/ q escape"), "[db] web batch", "letters do not quit while one types");
+    }
+
+    #[test]
+    fn enter_explains_the_pod_under_the_cursor_and_q_leaves_one_thing_at_a_time() {
+        assert_eq!(check("down enter"), "db [web] batch explain u-web");
+        assert_eq!(check("enter q q"), "[db] web batch explain u-db quit");
+        assert_eq!(check("? q q"), "[db] web batch quit");
+    }
+
+    #[test]
+    fn a_daemon_that_is_gone_leaves_the_last_state_with_the_trouble_beside_it() {
+        let mut app = App::new(String::new());
+        app.told(Ok(made_up::state(&[("web", 1)])));
+        app.told(Err("no daemon answers".to_owned()));
+        assert!(app.state.is_some());
+        assert_eq!(app.trouble.as_deref(), Some("no daemon answers"));
+        app.told(Ok(made_up::state(&[])));
+        assert_eq!(app.trouble, None);
+    }
+
+    #[test]
+    fn a_paused_screen_stands_still() {
+        let mut app = App::new(String::new());
+        app.told(Ok(made_up::state(&[("web", 1)])));
+        app.pressed(Key::Char('p'));
+        app.told(Ok(made_up::state(&[])));
+        assert_eq!(app.pods().len(), 1);
+    }
+}

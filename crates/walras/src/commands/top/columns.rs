@@ -79,7 +79,7 @@ impl Column {
             Self::Request => 9,
             Self::Throttled => 11,
             Self::Weight => 7,
-            Self::Change => 30,
+            Self::Change => 24,
         }
     }
 

@@ -14,8 +14,7 @@ use crate::commands::explain::{ago, changed, span};
 /// A pod that is throttled more than this stands out.
 const THROTTLED: f64 = 0.02;
 
-const KEYS: &str =
-    "up/down move  enter explain  / filter  < > sort  r reverse  p pause  ? help  q quit";
+const KEYS: &str = "enter explain  / filter  < > sort  r reverse  p pause  ? help  q quit";
 
 const HELP: [&str; 16] = [
     "up, down, page up, page down, home, end   move",
@@ -245,6 +244,74 @@ fn foot(app: &App) -> Line<'static> {
         View::Pods | View::Help if app.filter.is_empty() => Line::from(KEYS).dim(),
         View::Pods | View::Help => {
             Line::from(vec![format!("filter: {}  ", app.filter).yellow(), KEYS.dim()])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::top::app::Key;
+    use crate::commands::top::made_up;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    /// What a screen of this size shows.
+    fn check(app: &App, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, app)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let cells: Vec<&str> = buffer.content().iter().map(|cell| cell.symbol()).collect();
+        let lines = cells.chunks(usize::from(width)).map(|line| line.concat());
+        lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    fn app() -> App {
+        let mut app = App::new("http://node-7:8082".to_owned());
+        app.told(Ok(made_up::state(&[("web", 300), ("db", 900)])));
+        app
+    }
+
+    #[test]
+    fn a_screen_has_the_node_its_meters_and_its_pods() {
+        assert_eq!(
+            check(&app(), 80, 9),
+            "node-7  walras 1.2.3  up 5 min  profile direct  acting\n\
+             congested  price 0.250  pods 2  clearings 20  changes 3\n\
+             usage    [|||||              1.20/4.00]  requests [||||               1.00/4.00]\n\
+             need     [|||||||||||||||||||5.00/4.00]  limits   [||||               2.00/8.00]\n\
+             \n\
+             POD                      USAGEv     NEED    GRANT   REQUEST    LIMIT   THROTTLED\n\
+             db                         900m     400m     350m      350m    1000m        12 %\n\
+             web                        300m     400m     350m      350m    1000m        12 %\n\
+             enter explain  / filter  < > sort  r reverse  p pause  ? help  q quit"
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_is_gone_is_said_where_it_cannot_be_missed() {
+        let mut app = app();
+        app.told(Err("no daemon answers at http://node-7:8082".to_owned()));
+        let text = check(&app, 80, 9);
+        assert!(text.contains("OLD: no daemon answers at http://node-7:8082"), "{text}");
+        assert!(text.contains("db "), "what was known is still there: {text}");
+    }
+
+    #[test]
+    fn any_size_can_be_drawn() {
+        let mut app = app();
+        for key in ["pods", "/", "?", "enter"] {
+            match key {
+                "enter" => drop(app.pressed(Key::Enter)),
+                "pods" => {}
+                letter => drop(app.pressed(Key::Char(letter.chars().next().unwrap()))),
+            }
+            for width in [1, 2, 10, 20, 40, 80, 200] {
+                for height in [1, 2, 5, 6, 7, 24] {
+                    check(&app, width, height);
+                }
+            }
+            app.pressed(Key::Escape);
         }
     }
 }

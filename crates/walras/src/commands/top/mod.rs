@@ -6,6 +6,8 @@
 mod app;
 mod columns;
 mod draw;
+#[cfg(test)]
+mod made_up;
 mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -88,14 +90,15 @@ fn show(
         changed = false;
         if event::poll(LOOK_EVERY)? {
             changed = true;
+            let had_story = app.open_story().is_some();
             match key(&event::read()?).map(|key| app.pressed(key)) {
                 Some(Effect::Quit) => return Ok(()),
                 // A thread that is gone has told why, and the screen shows it.
                 Some(Effect::Explain(uid)) => drop(wishes.send(Wish::Explain(uid))),
-                Some(Effect::Draw) if app.open_story().is_none() => {
-                    drop(wishes.send(Wish::NoStory));
-                }
                 Some(Effect::Draw) | None => {}
+            }
+            if had_story && app.open_story().is_none() {
+                drop(wishes.send(Wish::NoStory));
             }
         }
         while let Ok(answer) = answers.try_recv() {
@@ -109,6 +112,7 @@ fn show(
 }
 
 /// The key of an event, if it means something to us.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most keys of a keyboard mean nothing here")]
 fn key(event: &Event) -> Option<Key> {
     let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else {
         return None;
@@ -127,7 +131,6 @@ fn key(event: &Event) -> Option<Key> {
         KeyCode::Enter => Some(Key::Enter),
         KeyCode::Esc => Some(Key::Escape),
         KeyCode::Backspace => Some(Key::Backspace),
-        // The keys of another library, most of which mean nothing here.
         _ => None,
     }
 }
