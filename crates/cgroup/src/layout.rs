@@ -154,7 +154,7 @@ impl Layout {
 // === impl BootId ===
 
 impl BootId {
-    /// The number that the kernel's text of hexadecimal digits and dashes means; zero if it is none.
+    /// The number that the kernel's hexadecimal digits and dashes mean; zero if it is none.
     fn from_text(text: &str) -> Self {
         let digits = text.trim().replace('-', "");
         Self(u128::from_str_radix(&digits, 16).unwrap_or_default())
