@@ -40,3 +40,35 @@ pub fn ceiling(layout: &Layout, path: &CgroupPath) -> Result<Option<Ceiling>, Cg
     }
     Ok(tightest)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Version;
+    use std::fs;
+
+    /// The ceiling of `a/b/c` where the groups above it have these quotas.
+    fn check(a: &str, b: &str) -> String {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b/c")).unwrap();
+        for (path, quota) in [("a", a), ("a/b", b), ("a/b/c", "1000")] {
+            let folder = root.path().join(path);
+            fs::write(folder.join("cgroup.procs"), "").unwrap();
+            fs::write(folder.join("cpu.max"), format!("{quota} 100000\n")).unwrap();
+        }
+        let layout = Layout::at(Version::V2, root.path().to_path_buf(), root.path().to_path_buf());
+        match ceiling(&layout, &CgroupPath::new(b"a/b/c").unwrap()).unwrap() {
+            Some(Ceiling { path, limit }) => format!("{path} {limit}"),
+            None => "none".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_tightest_limit_above_counts_and_the_own_one_does_not() {
+        assert_eq!(check("50000", "80000"), "/a 500m");
+        assert_eq!(check("80000", "50000"), "/a/b 500m");
+        assert_eq!(check("50000", "50000"), "/a/b 500m");
+        assert_eq!(check("max", "80000"), "/a/b 800m");
+        assert_eq!(check("max", "max"), "none");
+    }
+}

@@ -18,11 +18,15 @@ use crate::group::Group;
 use crate::layout::{Layout, Version};
 use crate::path::CgroupPath;
 use crate::retry::sleep;
+use crate::walk::{WalkLimits, walk};
 
 /// A group whose last process has just ended may be busy for a moment.
 const REMOVAL: Duration = Duration::from_secs(2);
 /// How often its removal is tried meanwhile.
 const BETWEEN: Duration = Duration::from_millis(5);
+
+/// Groups of our own have no more groups in them than this.
+const INSIDE: WalkLimits = WalkLimits { depth: 64, groups: 4096 };
 
 /// A group that this process made, removed together with this value.
 #[derive(Debug)]
@@ -34,8 +38,8 @@ pub struct Created {
 }
 
 /// Removes the groups directly in `parent` whose names are `prefix`, the number of a process that
-/// does not live any more, and perhaps a dash and more. Returns how many there were. One that still
-/// has processes in it stays.
+/// does not live any more, and perhaps a dash and more, with all groups in them. Returns how many
+/// there were. One that still has processes in it stays.
 ///
 /// # Errors
 ///
@@ -53,6 +57,7 @@ pub fn remove_left_behind(
             let name = entry.file_name();
             let dead = name.as_bytes().strip_prefix(prefix).and_then(pid_in_front);
             if dead.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+                && parent.join(name.as_bytes()).is_some_and(|path| remove_inside(root, &path))
                 && remove_in(&folder, name.as_bytes()).is_ok()
                 && root == layout.cpu_root()
             {
@@ -168,6 +173,18 @@ fn switch_on(layout: &Layout, parent: &CgroupPath) -> Result<(), CgroupError> {
 
 fn is_cpu(controller: &[u8]) -> bool {
     controller == b"cpu"
+}
+
+/// Removes all groups in one, the innermost first, and says whether none is left.
+fn remove_inside(root: &Path, path: &CgroupPath) -> bool {
+    // One hierarchy at a time, since what is left may differ from one to the other.
+    let alone = Layout::at(Version::V2, root.to_path_buf(), root.to_path_buf());
+    let inside = walk(&alone, path, INSIDE).map(|walk| walk.found).unwrap_or_default();
+    // A path comes before those below it.
+    inside.iter().rev().all(|found| {
+        let parent = found.path.parent().map(|parent| Folder::open(root, &parent));
+        parent.and_then(Result::ok).is_some_and(|it| remove_in(&it, found.path.name()).is_ok())
+    })
 }
 
 fn remove_in(parent: &Folder, name: &[u8]) -> Result<(), Errno> {

@@ -16,7 +16,7 @@ mod tests {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use walras_cgroup::{
         Adopted, CgroupError, CgroupPath, Created, Group, Target, Version, WalkLimits,
-        WeightInForce, Written, allow_open_files, walk,
+        WeightInForce, Written, allow_open_files, remove_left_behind, walk,
     };
     use walras_core::smooth::weight::KernelWeight;
     use walras_core::units::{Millicores, Moment};
@@ -340,6 +340,22 @@ mod tests {
         assert_eq!(group.sample(Moment::ORIGIN).unwrap().nr_periods, 0);
         let error = group.adopt(&mut Shelf::default()).unwrap_err();
         assert!(matches!(error, CgroupError::NoController { file: "cpu.max", .. }), "{error}");
+    }
+
+    #[test]
+    fn what_dead_processes_left_behind_is_removed_with_everything_in_it() {
+        let Some(mut ground) = Ground::prepared() else { return };
+        // No process has a number that large.
+        let dead = ground.make(b"left-4194305-7");
+        let inside = ground.make(b"left-4194305-7/a");
+        ground.make(b"left-4194305-7/a/b");
+        let alive = ground.make(format!("left-{}-7", std::process::id()).as_bytes());
+        let other = ground.make(b"left-over");
+        let count = remove_left_behind(&ground.layout, ground.top(), b"left-").unwrap();
+        assert_eq!(count, 1);
+        let open = |path| Group::open(&ground.layout, path);
+        assert!([&dead, &inside].into_iter().all(|path| open(path).is_err()));
+        assert!([&alive, &other].into_iter().all(|path| open(path).is_ok()));
     }
 
     #[test]
