@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) nightly: Option<String>,
     /// Whether a virtual machine can be had.
     pub(crate) guest: bool,
+    /// Whether a browser can be had.
+    pub(crate) browser: bool,
     /// The first command of the README, if it has one.
     pub(crate) readme_command: Option<String>,
     /// Whether the user asked for the check that needs the network.
@@ -71,6 +73,7 @@ pub(crate) fn gather(places: Places, fuzz_seconds: u32) -> Result<Facts> {
     Ok(Facts {
         workspace,
         guest: guest::is_possible(),
+        browser: tools::browser_is_possible(),
         nightly: nightly(&String::from_utf8_lossy(&toolchains)),
         readme_command: first_command(&readme),
         advisories: tools::variable("WALRAS_ADVISORIES").as_deref() == Some("1"),

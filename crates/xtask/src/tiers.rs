@@ -24,6 +24,7 @@ pub(crate) enum Tier {
     Property,
     Kernel,
     Guest,
+    Browser,
     Doc,
     Corpus,
     Fuzz,
@@ -92,6 +93,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Property => property(facts),
         Tier::Kernel => kernel(facts),
         Tier::Guest => guest(facts),
+        Tier::Browser => browser(facts),
         Tier::Doc => steps(vec![
             Step::Run(Call::cargo("test --workspace --doc")),
             Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
@@ -145,6 +147,7 @@ const GUEST_PACKAGES: [&str; 1] = ["walras-cgroup"];
 /// With the feature, so that tests that only some machines can run are linted everywhere.
 fn lint_command(facts: &Facts) -> Call {
     let features = kernel_features(&facts.workspace.kernel_packages);
+    let features = format!("{features},{BROWSER_FEATURE}");
     Call::cargo("clippy --workspace --all-targets --features").arg(features).args("-- -D warnings")
 }
 
@@ -186,9 +189,26 @@ fn guest(facts: &Facts) -> Plan {
     }
 }
 
+/// The test of the dashboard, and the feature that it is behind.
+const BROWSER_TEST: &str = "browser";
+const BROWSER_FEATURE: &str = "walras-host/browser";
+
+fn browser(facts: &Facts) -> Plan {
+    if !facts.workspace.tests.iter().any(|test| test == BROWSER_TEST) {
+        return Plan::Broken(format!("no integration test is called `{BROWSER_TEST}`"));
+    }
+    if !facts.browser {
+        return Plan::NotRun("neither Chromium nor a Debian system to get it from".to_owned());
+    }
+    let call = Call::cargo("test --package walras-host --features").arg(BROWSER_FEATURE);
+    let call = call.arg("--test").arg(BROWSER_TEST).args("--no-fail-fast -- --nocapture");
+    Plan::Run { needs: vec![Need::Browser], steps: vec![Step::Run(call)], note: None }
+}
+
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
-    let ordinary = |test: &&String| !is_property(test) && *test != KERNEL_TEST;
+    let special = [KERNEL_TEST, BROWSER_TEST];
+    let ordinary = |test: &&String| !is_property(test) && !special.contains(&test.as_str());
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
     }
@@ -290,6 +310,7 @@ impl Tier {
             Self::Property => "property",
             Self::Kernel => "kernel",
             Self::Guest => "guest",
+            Self::Browser => "browser",
             Self::Doc => "doc",
             Self::Corpus => "corpus",
             Self::Fuzz => "fuzz",
@@ -309,6 +330,7 @@ impl Tier {
             Self::Property => "the market keeps its promises on generated inputs",
             Self::Kernel => "control groups of this kernel work, and the simulator is like them",
             Self::Guest => "control groups of the second version work, in a virtual machine",
+            Self::Browser => "the dashboard works in a real browser, at every width",
             Self::Doc => "examples in the documentation run, and its links lead somewhere",
             Self::Corpus => "every input that fuzzing ever kept is still handled",
             Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
@@ -325,6 +347,7 @@ impl Tier {
             Self::Property
             | Self::Kernel
             | Self::Guest
+            | Self::Browser
             | Self::Doc
             | Self::Corpus
             | Self::Fuzz
@@ -394,11 +417,12 @@ mod tests {
             },
             workspace: Workspace {
                 packages: names(&["walras", "walras-core", "walras-fuzz", "xtask"]),
-                tests: names(&["golden", "kernel", "prop_market", "prop_need"]),
+                tests: names(&["browser", "golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
                 kernel_packages: names(&["walras-cgroup", "walras-sim"]),
             },
             guest: true,
+            browser: true,
             nightly: Some("nightly-x".to_owned()),
             readme_command: Some("cargo run --release -- sim 'a b'".to_owned()),
             advisories: false,

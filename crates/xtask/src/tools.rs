@@ -51,6 +51,8 @@ pub(crate) enum Need {
     Tool(Tool),
     /// QEMU, and a kernel and a shell to start in it.
     Guest,
+    /// Chromium.
+    Browser,
     /// A folder, with whatever is in it.
     Folder(PathBuf),
     /// A folder with nothing in it.
@@ -74,6 +76,7 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
         Need::Target(triple) => meet_target(triple)?,
         Need::Tool(tool) => meet_tool(*tool, places)?,
         Need::Guest => guest::meet(places)?,
+        Need::Browser => meet_browser()?,
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
             if folder.exists() {
@@ -86,9 +89,27 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
     Ok(())
 }
 
+/// Whether this machine has a browser, or can get one.
+pub(crate) fn browser_is_possible() -> bool {
+    quietly_succeeds("chromium", &["--version"]) || quietly_succeeds("apt-get", &["-v"])
+}
+
 /// Creates `folder` and those above it, where they do not exist yet.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+fn meet_browser() -> Result<()> {
+    if quietly_succeeds("chromium", &["--version"]) {
+        return Ok(());
+    }
+    let install = ["install", "-y", "--no-install-recommends", "chromium"];
+    println!("apt-get {}", install.join(" "));
+    let installed = Command::new("apt-get").args(install).status();
+    if !installed.is_ok_and(|status| status.success()) {
+        bail!("Chromium is missing; install it with `apt-get install chromium`");
+    }
+    Ok(())
 }
 
 fn meet_target(triple: &str) -> Result<()> {

@@ -60,7 +60,7 @@ pub(super) struct Made {
 }
 
 /// What a change is about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     pub(super) limit: Millicores,
     pub(super) request: Millicores,
@@ -180,8 +180,7 @@ impl Entry {
             why: action.why,
             result,
         };
-        // What is only trimmed again and again would push out what is worth telling.
-        if self.changes.front().is_some_and(|last| last.is_trim() && made.is_trim()) {
+        if self.changes.front().is_some_and(|last| made.repeats(last)) {
             self.changes.pop_front();
         }
         keep(&mut self.changes, made);
@@ -203,8 +202,16 @@ impl Entry {
 // === impl Made ===
 
 impl Made {
-    fn is_trim(&self) -> bool {
-        self.why == Why::Trimmed && self.result == ChangeResult::Done
+    /// Whether it says no more than the one before. Weights that are trimmed again and again, and
+    /// what a daemon that only watches would do at every tick, would push out the rest.
+    fn repeats(&self, last: &Self) -> bool {
+        if self.result != last.result {
+            return false;
+        }
+        match self.result {
+            ChangeResult::Done => self.why == Why::Trimmed && last.why == Why::Trimmed,
+            ChangeResult::OnlyWatching | ChangeResult::Failed(_) => self.to == last.to,
+        }
     }
 }
 
@@ -233,5 +240,105 @@ fn rate(from: &mut Option<Sample>, latest: Option<Sample>, at_least: Span) -> Op
             *from = Some(latest);
             None
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::PodKind;
+    use walras_core::node::{Node, Outcome};
+    use walras_core::profile::Profile;
+    use walras_core::smooth::weight::KernelWeight;
+    use walras_core::units::Moment;
+
+    fn entry() -> Entry {
+        let facts = PodFacts {
+            uid: PodUid::new("u"),
+            workload: None,
+            bounds: Bounds::new(Millicores::new(100), Millicores::new(2000)),
+            weight: Weight::ONE,
+            limit: Millicores::new(500),
+            request: None,
+        };
+        let name = "web".to_owned();
+        let label =
+            PodLabel { name, kind: PodKind::Path, original_limit: None, target_latency_ms: None };
+        Entry::new(&facts, label)
+    }
+
+    /// The limits of the changes that are kept, newest first, after those in `limits`.
+    fn check(limits: &[u64], why: Why, result: &ChangeResult) -> Vec<u64> {
+        let mut entry = entry();
+        for (at_ms, limit) in (0..).zip(limits) {
+            let limit = Millicores::new(*limit);
+            let action = Action {
+                uid: entry.uid.clone(),
+                limit,
+                request: limit,
+                weight: KernelWeight::from_request(limit),
+                burst: Millicores::ZERO,
+                why,
+            };
+            entry.changed(&action, Loop::Slow, result.clone(), at_ms);
+        }
+        entry.changes.iter().map(|made| made.to.limit.get()).collect()
+    }
+
+    #[test]
+    fn twenty_changes_are_kept_the_newest_first() {
+        let limits: Vec<u64> = (1..=50).collect();
+        let kept = check(&limits, Why::LatencyMissed, &ChangeResult::Done);
+        assert_eq!(kept, (31..=50).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_says_no_more_than_the_last_one_takes_its_place() {
+        assert_eq!(check(&[5, 6, 7], Why::Trimmed, &ChangeResult::Done), [7]);
+        assert_eq!(check(&[5, 5, 5], Why::LatencyMissed, &ChangeResult::Done).len(), 3);
+        let watching = ChangeResult::OnlyWatching;
+        assert_eq!(check(&[5, 5, 6, 6, 5], Why::LatencyMissed, &watching), [5, 6, 5]);
+        let failed = ChangeResult::Failed("read-only".to_owned());
+        assert_eq!(check(&[5, 5], Why::LatencyMissed, &failed), [5]);
+    }
+
+    #[test]
+    fn what_is_noticed_in_a_row_is_kept_once_and_counted() {
+        let mut entry = entry();
+        let at_max = Note::AtMax { uid: entry.uid.clone(), max: Millicores::new(2000) };
+        let reset = Note::CounterReset { uid: entry.uid.clone() };
+        for (at_ms, note) in [&at_max, &at_max, &reset, &at_max].into_iter().enumerate() {
+            entry.noticed(note, u64::try_from(at_ms).unwrap());
+        }
+        let kept: Vec<(u64, u32)> =
+            entry.notes.iter().map(|noted| (noted.at_ms, noted.times)).collect();
+        assert_eq!(kept, [(3, 1), (2, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn usage_is_taken_from_two_samples_about_a_second_apart() {
+        let mut node = Node::new(Millicores::new(4000), Profile::DIRECT);
+        let mut entry = entry();
+        let facts = PodFacts {
+            uid: entry.uid.clone(),
+            workload: None,
+            bounds: entry.bounds,
+            weight: Weight::ONE,
+            limit: Millicores::new(500),
+            request: None,
+        };
+        node.pod_added(facts, Moment::ORIGIN);
+        let mut usages = Vec::new();
+        for ms in [0, 200, 1000, 1200, 2000] {
+            // A quarter of a core all the time.
+            let usage = Span::from_us(ms * 250);
+            let sample = Sample { at: Moment::from_ms(ms), usage, ..Sample::default() };
+            node.sampled(&entry.uid, sample);
+            let Outcome { .. } = node.fast_tick(Moment::from_ms(ms));
+            node.pods().for_each(|report| entry.look_at(&report));
+            usages.push(entry.lately.map(|signal| (signal.usage.get(), signal.window)));
+        }
+        let second = Some((250, Span::from_s(1)));
+        assert_eq!(usages, [None, None, second, second, second]);
     }
 }

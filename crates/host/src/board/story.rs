@@ -20,6 +20,8 @@ pub(super) struct Scene<'a> {
     pub(super) market: &'a Market,
     /// All needs together.
     pub(super) need: Millicores,
+    /// Whether the market was cleared at all.
+    pub(super) cleared: bool,
     /// Whether the daemon changes anything.
     pub(super) acting: bool,
     /// When this is told.
@@ -44,7 +46,9 @@ pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
     }
     if !scene.acting {
         told.push(
-            "Walras only watches here: limits and requests are what it would have set.".to_owned(),
+            "Walras only watches here: the limit is as others set it, the request is what it would \
+             set."
+                .to_owned(),
         );
     }
     told
@@ -132,6 +136,9 @@ fn needs(pod: &PodState) -> String {
 fn market(scene: &Scene<'_>) -> String {
     let Scene { market, need, .. } = scene;
     let capacity = market.capacity;
+    if !scene.cleared {
+        return "The market was not cleared yet.".to_owned();
+    }
     match market.mode {
         Mode::Uncongested => format!(
             "The market is uncongested: all pods together need {need} of {capacity}, so everybody \
@@ -294,6 +301,7 @@ mod tests {
             pod: &pod,
             market: &market,
             need: Millicores::new(number("needs").unwrap_or(1000)),
+            cleared: value("cleared") != Some("no"),
             acting: value("acting") != Some("no"),
             now_ms: number("now").unwrap_or(60_000),
         };

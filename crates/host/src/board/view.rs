@@ -46,6 +46,7 @@ pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
         pod: &pod,
         market: &inner.market,
         need: inner.entries.iter().filter_map(|entry| entry.need).sum(),
+        cleared: inner.tally.slow_ticks > 0,
         acting: inner.identity.acting,
         now_ms: inner.at_ms,
     };
