@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod daemon;
 mod failure;
+mod help;
 mod input;
 mod screen;
 

@@ -108,7 +108,10 @@ fn five_hundred_pods_are_sorted_filtered_and_scrolled_with_few_rows_in_the_page(
     let first = "document.querySelector('#pods tr[data-uid] .name .name').textContent";
     assert_eq!(browser.value(first), json!("cron"));
     browser.value("scrollTo(0, 1e9)");
-    browser.wait("[...document.querySelectorAll('#pods tr[data-uid]')].at(-1)?.textContent.startsWith('video-encoder-9')");
+    browser.wait(
+        "[...document.querySelectorAll('#pods tr[data-uid]')].at(-1)?.textContent\
+         .startsWith('video-encoder-9')",
+    );
     browser.picture(&picture("500-pods-end"));
     browser.value(
         "(() => { const box = document.getElementById('filter'); box.value = 'SEARCH docker'; \
