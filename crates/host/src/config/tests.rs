@@ -81,23 +81,7 @@ raise_band = 2
 cooldown_ns = 1
 window_s = 1.5
 "#;
-    assert_eq!(
-        check(text),
-        r#"13 problems
-  act: "yes" is not true or false (line 1)
-  listen: "8082" is not an address with a port, such as "127.0.0.1:8082" or "[::1]:8082" (line 2)
-  state_dir: "relative" is not a path that starts with / (line 3)
-  capacity: -1 is not CPU such as "500m", or a number of cores such as 1.5 (line 4)
-  actt: true is given to an unknown key; did you mean act? (line 5)
-  log_level: "loud" is not "error", "warn", "info", "debug" or "trace" (line 6)
-  adopt.docker: "some" is not "all", "marked" or "none" (line 8)
-  adopt.paths[1]: 7 is not a pattern of 1 to 512 characters, in which * stands for anything within a name, ** for anything, and ? for one character (line 9)
-  rule[0].match: is missing; it must be a pattern of names or paths (line 10)
-  rule[0].min: 2 is more than max, which is 1000m (line 11)
-  market.raise_band: 2 is not a number from 0 to 1 (line 14)
-  market.cooldown_ns: 1 is given to an unknown key; did you mean cooldown_ms? (line 15)
-  market.window_s: 1.5 is not a whole number from 1 to 3600 (line 16)"#
-    );
+    assert_eq!(check(text), include_str!("../../testdata/mistakes.txt").trim_end());
 }
 
 #[test]

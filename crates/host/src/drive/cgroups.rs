@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tracing::{info, warn};
+use tracing::warn;
 use walras_cgroup::{
     Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Originals, Settings,
     Target, WalkLimits, ceiling, walk,
@@ -18,6 +18,7 @@ use walras_core::need::Bounds;
 use walras_core::node::{Action, PodFacts};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 
+use super::cpus::cpus_online;
 use super::outside::{Arrival, Carried, Change, Outside, Trouble};
 use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
 use crate::board::PodLabel;
@@ -94,24 +95,6 @@ struct Fresh {
     handle: Handle,
     adoption: Box<Adoption>,
     settings: Settings,
-}
-
-/// The CPUs that are online, as the kernel lists them; one where that cannot be read.
-#[must_use]
-pub fn cpus_online() -> Millicores {
-    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    Millicores::from_cores(count_cpus(&list).unwrap_or(1))
-}
-
-/// How many CPUs a list such as `0-3,6` has.
-fn count_cpus(list: &str) -> Option<u32> {
-    let mut count = 0_u32;
-    for range in list.trim().split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;
-    }
-    Some(count)
 }
 
 // === impl Cgroups ===
@@ -463,30 +446,6 @@ impl Outside for Cgroups {
     }
 }
 
-/// Gives back what cgroups came with before the daemon that wrote to them was killed. What cannot
-/// be given back now is kept for the next time.
-pub fn restore_left_behind(layout: &Layout, store: &mut Store, originals: Vec<Original>) -> usize {
-    let mut done = Vec::new();
-    let mut restored = 0;
-    for original in originals {
-        let (path, identity) = (original.path.clone(), original.identity);
-        let adopted = Group::open(layout, &path).and_then(|group| group.adopt_again(original));
-        match adopted.and_then(|mut adopted| adopted.restore()) {
-            Ok(_) => {
-                info!("{path}: has back what it came with");
-                restored += 1;
-                done.push(identity);
-            }
-            Err(error) if error.is_gone() => done.push(identity),
-            Err(error) => warn!("{path}: cannot be given back what it came with: {error}"),
-        }
-    }
-    if let Err(error) = store.forget_originals(&done) {
-        warn!("{error}");
-    }
-    restored
-}
-
 fn is_covered(path: &CgroupPath, covering: &[CgroupPath]) -> bool {
     covering.iter().any(|above| path.is_below(above))
 }
@@ -520,21 +479,5 @@ impl Originals for Batch {
     fn keep(&mut self, original: &Original) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.0.push(original.clone());
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_cpus_is_counted() {
-        assert_eq!(count_cpus("0-1\n"), Some(2));
-        assert_eq!(count_cpus("0\n"), Some(1));
-        assert_eq!(count_cpus("0-3,6,8-9"), Some(7));
-        assert_eq!(count_cpus(""), None);
-        assert_eq!(count_cpus("3-1"), None);
-        assert_eq!(count_cpus("0-4294967295"), None);
-        assert!(cpus_online() >= Millicores::from_cores(1));
     }
 }

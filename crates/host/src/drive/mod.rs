@@ -6,8 +6,10 @@
 //! recording replays to the same decisions.
 
 mod cgroups;
+mod cpus;
 mod keep;
 mod outside;
+mod restore;
 #[cfg(test)]
 mod tests;
 
@@ -26,9 +28,11 @@ use walras_wire::state::ChangeResult;
 use crate::board::{Board, Took};
 use crate::record::Recorder;
 
-pub use self::cgroups::{Cgroups, Terms, cpus_online, restore_left_behind};
+pub use self::cgroups::{Cgroups, Terms};
+pub use self::cpus::cpus_online;
 pub use self::keep::Keeper;
 pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};
+pub use self::restore::restore_left_behind;
 
 /// The loop of one node.
 #[derive(Debug)]

@@ -134,21 +134,9 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_as_the_same_fact() {
-        let lines = [
-            r#"{"type":"config","at_ms":0,"capacity_milli":4000,"profile":"api"}"#,
-            r#"{"type":"pod_added","at_ms":0,"uid":"a\\b \"c\" ü","min_milli":1,"max_milli":2,"limit_milli":3}"#,
-            r#"{"type":"pod_added","at_ms":5,"uid":"a","workload":"w","min_milli":1,"max_milli":2,"weight":1.25,"limit_milli":3,"request_milli":2}"#,
-            r#"{"type":"sample","at_ms":7,"uid":"a","usage_usec":1,"throttled_usec":2,"nr_periods":3,"nr_throttled":4}"#,
-            r#"{"type":"sample","at_ms":7,"uid":"a","usage_usec":1,"throttled_usec":2,"nr_periods":3,"nr_throttled":4,"stalled_usec":5}"#,
-            r#"{"type":"pod_removed","at_ms":8,"uid":"a"}"#,
-            r#"{"type":"tick","at_ms":8,"loop":"slow"}"#,
-            r#"{"type":"capacity","at_ms":8,"capacity_milli":1}"#,
-            r#"{"type":"applied","at_ms":8,"uid":"a"}"#,
-            r#"{"type":"latency","at_ms":8,"uid":"a","missed":true}"#,
-            r#"{"type":"found","at_ms":8,"uid":"a","limit_milli":70}"#,
-        ];
-        let expected: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        assert_eq!(check(&lines), expected);
+        let text = include_str!("../../testdata/facts.jsonl");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(check(&lines), text);
     }
 
     #[test]
