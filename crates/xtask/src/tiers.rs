@@ -142,7 +142,7 @@ fn is_property(test: &str) -> bool {
 /// Where guests' programs have to run: anywhere, without any library.
 const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages whose tests on the kernel do not depend on how fast a machine is.
-const GUEST_PACKAGES: [&str; 1] = ["walras-cgroup"];
+const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
 
 /// With the feature, so that tests that only some machines can run are linted everywhere.
 fn lint_command(facts: &Facts) -> Call {
@@ -329,7 +329,9 @@ impl Tier {
             Self::Unit => "every unit and integration test passes",
             Self::Property => "the market keeps its promises on generated inputs",
             Self::Kernel => "control groups of this kernel work, and the simulator is like them",
-            Self::Guest => "control groups of the second version work, in a virtual machine",
+            Self::Guest => {
+                "the market runs on control groups of the second version, in a virtual machine"
+            }
             Self::Browser => "the dashboard works in a real browser, at every width",
             Self::Doc => "examples in the documentation run, and its links lead somewhere",
             Self::Corpus => "every input that fuzzing ever kept is still handled",
@@ -440,7 +442,7 @@ mod tests {
                     Step::Run(call) => call.to_string(),
                     Step::Build(call) => format!("build: {call}"),
                     Step::Guest(calls) => {
-                        calls.iter().map(|call| format!("guest: {call}")).collect::<String>()
+                        calls.iter().map(|call| format!("guest: {call}\n")).collect::<String>()
                     }
                     Step::Prints(call, text) => format!("{call} | has {text}"),
                     Step::Exists(path) => format!("has {}", path.display()),
@@ -475,10 +477,15 @@ mod tests {
             walras-cgroup/real-kernel,walras-sim/real-kernel --test kernel --no-fail-fast -- \
             --nocapture";
         assert_eq!(check(Tier::Kernel, &facts()), kernel);
-        let guest = "guest: cargo test --no-run --message-format=json-render-diagnostics \
-            --features real-kernel --target x86_64-unknown-linux-musl --package walras-cgroup \
-            --test kernel";
-        assert_eq!(check(Tier::Guest, &facts()), guest);
+        let guest = |package| {
+            format!(
+                "guest: cargo test --no-run --message-format=json-render-diagnostics \
+                 --features real-kernel --target x86_64-unknown-linux-musl --package {package} \
+                 --test kernel\n"
+            )
+        };
+        let both = [guest("walras-cgroup"), guest("walras")].concat();
+        assert_eq!(check(Tier::Guest, &facts()), both);
         let elsewhere = Facts { guest: false, ..facts() };
         assert!(check(Tier::Guest, &elsewhere).starts_with("not run: "));
     }
