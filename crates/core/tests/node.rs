@@ -81,6 +81,7 @@ impl Stage {
             "gone" => node.pod_removed(&uid),
             "capacity" => node.capacity_changed(Millicores::new(number(rest[0]))),
             "applied" => node.limit_took_effect(&uid, now),
+            "found" => node.limit_found(&uid, Millicores::new(number(rest[1]))),
             "latency" => node.latency_judged(&uid, rest[1] == "missed"),
             "table" => node.table_restored(WorkloadKey::new(rest[0]), rest[1].as_bytes()),
             "prefers" => {

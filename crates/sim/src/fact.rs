@@ -49,6 +49,13 @@ pub enum Fact {
         /// Since when.
         at: Moment,
     },
+    /// A pod was found to have another limit than the one last decided.
+    LimitFound {
+        /// The pod.
+        uid: PodUid,
+        /// What is in force.
+        limit: Millicores,
+    },
     /// A loop ticked.
     Ticked {
         /// Which one.
@@ -78,6 +85,7 @@ pub fn feed(node: &mut Node, fact: &Fact) -> Option<Outcome> {
         Fact::CapacityChanged { capacity } => node.capacity_changed(*capacity),
         Fact::LatencyJudged { uid, missed } => node.latency_judged(uid, *missed),
         Fact::TookEffect { uid, at } => node.limit_took_effect(uid, *at),
+        Fact::LimitFound { uid, limit } => node.limit_found(uid, *limit),
         Fact::Ticked { tick: Loop::Fast, now } => return Some(node.fast_tick(*now)),
         Fact::Ticked { tick: Loop::Slow, now } => return Some(node.slow_tick(*now)),
     }

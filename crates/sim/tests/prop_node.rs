@@ -85,6 +85,7 @@ mod tests {
                     | Fact::CapacityChanged { .. }
                     | Fact::LatencyJudged { .. }
                     | Fact::TookEffect { .. }
+                    | Fact::LimitFound { .. }
                     | Fact::Ticked { .. } => None,
                 })
                 .collect();

@@ -2,6 +2,7 @@
 //!
 //! Man pages and completions are made from the same definitions.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -9,185 +10,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
+use walras_host::config::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
+use crate::daemon::DEFAULT_ADDRESS;
+use crate::help::{
+    CLEAR_HELP, COMPLETIONS_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
+    REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP, TOP_COMMAND_HELP, TOP_HELP,
+};
+
 /// The version and the commit it was built from.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
-
-/// The exit codes, with what 2 means for a command.
-macro_rules! exit_codes {
-    ($bad_input:literal) => {
-        concat!(
-            "\nExit codes:\n  0  fine\n",
-            "  1  something else went wrong, such as output that cannot be written\n",
-            "  2  bad input or usage; ",
-            $bad_input
-        )
-    };
-}
-
-const TOP_HELP: &str = concat!(
-    "\
-Examples:
-  walras clear examples/market.json       who gets what, and why
-  walras replay examples/incident.jsonl   what would have been decided, tick by tick
-  walras sim run storms                   how the market does beside what people use instead
-  walras help clear                       more about a command, with the format of its input
-",
-    exit_codes!("standard error says what and where")
-);
-
-const CLEAR_HELP: &str = concat!(
-    "\
-Examples:
-  walras clear examples/market.json
-  walras clear examples/market.json --fairness nash
-  walras clear --json < examples/market.json | jq '.pods[] | {uid, allocation_milli}'
-  walras clear --schema
-
-A market is one JSON object:
-  {\"capacity_milli\": 4000,
-   \"pods\": [{\"uid\": \"web\", \"demand\": 0.5, \"min_milli\": 500, \"max_milli\": 2000}]}
-
-CPU is counted in thousandths of a core: 1500 is one and a half cores. A pod's need is a point
-between its min and max, picked by its demand, plus headroom; or need_milli, where it is given.
-Optional for the market: fairness, demand_capped, previous_mode. Optional for a pod: weight,
-usage_milli, need_milli, headroom_misses. --schema says what each of them means.
-
-Fairness is proportional unless the file or --fairness says otherwise. A running node goes by its
-profile: direct and api use nash, seed uses proportional.
-
-A document may have 512 MiB and 10 million pods, and a name 512 characters, all of them visible.
-",
-    exit_codes!("nothing is printed, and standard error names every bad field")
-);
-
-const REPLAY_USAGE: &str = "walras replay [--json] <FILE|->\n       walras replay --schema";
-
-const REPLAY_HELP: &str = concat!(
-    "\
-Examples:
-  walras replay examples/incident.jsonl
-  walras replay --json examples/incident.jsonl | jq 'select(.actions != [])'
-  walras replay --schema
-
-Each line is one fact, in the order in which things happened (the longer ones are broken here):
-  {\"type\":\"config\",\"capacity_milli\":4000,\"profile\":\"direct\"}
-  {\"type\":\"pod_added\",\"at_ms\":0,\"uid\":\"web\",\"min_milli\":100,\"max_milli\":2000,
-   \"limit_milli\":500}
-  {\"type\":\"sample\",\"at_ms\":0,\"uid\":\"web\",\"usage_usec\":0,\"throttled_usec\":0,
-   \"nr_periods\":0,\"nr_throttled\":0}
-  {\"type\":\"tick\",\"at_ms\":200,\"loop\":\"fast\"}
-  {\"type\":\"pod_removed\",\"at_ms\":900,\"uid\":\"web\"}
-
-There are also capacity (the node changed), applied (a limit was seen in force) and latency (a pod
-misses its target, or no longer does). The config may set any constant that `walras profiles`
-lists. Optional for pod_added: weight, workload, request_milli. Optional for sample: stalled_usec.
---schema says what each of them means. The same file always gives the same output, byte for byte.
-
-A line may have 1 MiB, and a name 512 characters, all of them visible. There is no limit to the
-number of lines.
-",
-    exit_codes!("what was decided before is printed, and standard error names the line")
-);
-
-const SIM_HELP: &str = concat!(
-    "\
-Examples:
-  walras sim list
-  walras sim run storms --policy static,vpa,walras,oracle
-  walras sim tune --evaluations 100
-",
-    exit_codes!("standard error says what and where")
-);
-
-const SIM_RUN_HELP: &str = concat!(
-    "\
-Examples:
-  walras sim run                                      the scenarios that policies are judged by
-  walras sim run tenants --report tenants.html        with pictures
-  walras sim run mine.toml --policy all --nodes 20    your own scenario, everybody, many nodes
-  walras sim run --trace requests.csv --hours 2       your own recording
-  walras sim run bursty --json | jq '.scenarios[].policies[] | {policy, core_hours}'
-
-A scenario is the name of a built-in one, or a file; what has a / in it or ends in .toml is a
-file. One that has all it needs:
-  name = \"mine\"
-  about = \"A service beside a job that takes all it can get.\"
-  cores = 4
-
-  [[pod]]
-  name = \"web\"
-  request = \"500m\"
-  limit = \"2\"
-  service = { cost_ms = 10, rate = { steps = { low = 50, high = 150, every_s = 30 } } }
-
-  [[pod]]
-  name = \"job\"
-  request = \"500m\"
-  batch = { threads = 4 }
-
-A trace becomes a pod: a service whose requests take 10 ms of CPU, or recorded usage. Its request is
-its mean and its limit twice that; the node has twice the peaks of all, in whole cores. Formats:
-  requests   a number of requests a line, a line a second
-  percent    a number a line, a line every 300 s, 100 is one core (has to be said: --trace-format)
-  bitbrains  a heading with Timestamp [ms];CPU cores;CPU usage [%]
-  alibaba    machine_id,time_stamp,cpu_util_percent, with a heading or without
-  google     a heading with start_time,end_time,machine_id,average_usage_cpus
-A path may end in # and the name of a machine, where a file has several.
-
-The same scenario, seed and policies always give the same figures, on any machine and with any
-number of threads.
-
-The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
-\"request_core_hours\", \"slack_ratio\", \"throttled_period_ratio\", \"latency_p50_ms\",
-\"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\", \"batch_completion_s\",
-\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none
-of is null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib
-as well.
-",
-    exit_codes!("nothing is run, and standard error names everything that is wrong")
-);
-
-const SIM_TUNE_HELP: &str = concat!(
-    "\
-Examples:
-  walras sim tune                                     the constants of the profile direct
-  walras sim tune --profile api --evaluations 100
-  walras sim tune --train mine.toml --test others.toml --json | jq .config
-
-Values are tried one constant at a time, in a random order, until nothing is better any more or
-the evaluations are used up; what costs less is kept. A cost is in core-hours: those of the limits,
-0.2 for each minute in which a service missed its target, and 0.02 for each change per pod-hour
-above 10 (api) or 1000 (direct). Scenarios for judging are never searched on: one of the suite
-test is refused as --train, and so is one that is given for both.
-
-The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
-\"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are
-{\"cost_before\", \"cost_after\", \"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\",
-\"setting\", \"core_hours\", \"slo_violation_minutes\", \"resizes_per_pod_hour\"}]}]}, with the
-policies before and after, and for test those of rivals. The config has the keys to use the result
-by, as a config line of `walras replay` takes them.
-",
-    exit_codes!("nothing is searched, and standard error names everything that is wrong")
-);
-
-const SIM_LIST_HELP: &str = "\
-Examples:
-  walras sim list
-  walras sim list --json | jq -r '.scenarios[] | select(.suite == \"test\") | .name'";
-
-const PROFILES_HELP: &str = "\
-Examples:
-  walras profiles
-  walras profiles direct
-  walras profiles --json | jq '.[] | select(.unit == \"ms\") | .key'";
-
-const COMPLETIONS_HELP: &str = "\
-Examples:
-  walras completions bash > ~/.local/share/bash-completion/completions/walras
-  walras completions zsh > ~/.zfunc/_walras
-  walras completions fish > ~/.config/fish/completions/walras.fish";
+pub(crate) const VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("WALRAS_COMMIT"), ")");
 
 /// Divides a machine's CPU among its workloads by a small market.
 #[derive(Debug, Parser)]
@@ -219,6 +53,15 @@ pub(crate) enum Command {
     /// Simulate: how the market and what people use instead do on the same load
     #[command(after_help = SIM_HELP, subcommand_required = true, arg_required_else_help = true)]
     Sim(SimArgs),
+    /// Size the workloads of this machine, or watch what that would do
+    #[command(after_help = HOST_HELP)]
+    Host(HostArgs),
+    /// Watch a node's pods in the terminal, like htop
+    #[command(after_help = TOP_COMMAND_HELP)]
+    Top(TopArgs),
+    /// Say why a pod has the CPU it has, in sentences
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
@@ -369,6 +212,79 @@ pub(crate) struct SimListArgs {
     pub(crate) json: bool,
 }
 
+/// How to run on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct HostArgs {
+    /// The configuration; /etc/walras/host.toml where it is not said, if there is one
+    #[arg(long, value_name = "FILE", env = "WALRAS_HOST_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// Change things: write to the cgroups of workloads
+    #[arg(long, env = "WALRAS_HOST_ACT", overrides_with = "dry_run")]
+    pub(crate) act: bool,
+    /// Change nothing, whatever the configuration says: only show what would be done
+    #[arg(long, overrides_with = "act")]
+    pub(crate) dry_run: bool,
+    /// Give every workload back what it came with when the daemon stops
+    #[arg(long, env = "WALRAS_HOST_RESTORE")]
+    pub(crate) restore: bool,
+    /// Give back what an earlier run changed, and end
+    #[arg(long, conflicts_with_all = ["act", "record"])]
+    pub(crate) restore_only: bool,
+    /// Where to serve the dashboard, the metrics and the JSON API
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_HOST_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The profile whose constants are the starting point
+    #[arg(long, value_enum, env = "WALRAS_HOST_PROFILE")]
+    pub(crate) profile: Option<ProfileChoice>,
+    /// The folder of the store
+    #[arg(long, value_name = "DIR", env = "WALRAS_HOST_STATE_DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The folder of the lock that keeps a second daemon out
+    #[arg(long, value_name = "DIR", env = "WALRAS_HOST_RUN_DIR")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Record what is seen, for `walras replay`
+    #[arg(long, value_name = "FILE", env = "WALRAS_HOST_RECORD")]
+    pub(crate) record: Option<PathBuf>,
+    /// How large the recording may become; it stops there
+    #[arg(long, value_name = "MIB", env = "WALRAS_HOST_RECORD_MAX_MIB",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) record_max_mib: Option<u64>,
+    /// The least urgent messages that are logged
+    #[arg(long, value_enum, env = "WALRAS_HOST_LOG_LEVEL")]
+    pub(crate) log_level: Option<LevelChoice>,
+    /// Whether messages are lines for people or JSON for programs
+    #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
+    pub(crate) log_format: Option<FormatChoice>,
+}
+
+/// What to watch.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print a table once, and end: what a file or a pipe gets anyway
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print the state once as JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The pod, by its name or its uid
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print JSON for programs, not sentences for people
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What to list.
 #[derive(Debug, Args)]
 pub(crate) struct ProfilesArgs {
@@ -416,6 +332,30 @@ impl From<TraceFormat> for Format {
     }
 }
 
+/// How urgent a message must be, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LevelChoice {
+    /// Only what went wrong
+    Error,
+    /// And what a person should look at
+    Warn,
+    /// And what was done
+    Info,
+    /// And what was considered
+    Debug,
+    /// Everything
+    Trace,
+}
+
+/// How messages are written, on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum FormatChoice {
+    /// Lines for people
+    Text,
+    /// A JSON object per line
+    Json,
+}
+
 /// A profile by its name on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ProfileChoice {
@@ -450,6 +390,27 @@ impl From<FairnessChoice> for Fairness {
         match choice {
             FairnessChoice::Proportional => Self::Proportional,
             FairnessChoice::Nash => Self::Nash,
+        }
+    }
+}
+
+impl From<LevelChoice> for LogLevel {
+    fn from(choice: LevelChoice) -> Self {
+        match choice {
+            LevelChoice::Error => Self::Error,
+            LevelChoice::Warn => Self::Warn,
+            LevelChoice::Info => Self::Info,
+            LevelChoice::Debug => Self::Debug,
+            LevelChoice::Trace => Self::Trace,
+        }
+    }
+}
+
+impl From<FormatChoice> for LogFormat {
+    fn from(choice: FormatChoice) -> Self {
+        match choice {
+            FormatChoice::Text => Self::Text,
+            FormatChoice::Json => Self::Json,
         }
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Input(String),
     /// What was decided could not be written.
     Output(io::Error),
+    /// The machine stands in the way: something is taken, missing or not permitted.
+    Machine(String),
 }
 
 impl Failure {
@@ -21,6 +23,10 @@ impl Failure {
             Self::Input(message) => {
                 tell(message);
                 ExitCode::from(2)
+            }
+            Self::Machine(message) => {
+                tell(message);
+                ExitCode::FAILURE
             }
             // Whoever read our output has seen enough, as `head` does.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,

@@ -6,7 +6,9 @@
 
 mod cli;
 mod commands;
+mod daemon;
 mod failure;
+mod help;
 mod input;
 mod screen;
 

@@ -15,3 +15,4 @@ mod name;
 pub mod replay;
 mod scalar;
 mod schema;
+pub mod state;

@@ -192,6 +192,7 @@ fn facts(rng: &mut Rng) -> String {
             7 => json!({ "type": "applied", "uid": uid }),
             8 => json!({ "type": "latency", "uid": uid, "missed": chance(rng, 50) }),
             9 => json!({ "type": "tick", "loop": "slow" }),
+            10 => json!({ "type": "found", "uid": uid, "limit_milli": amount(rng) }),
             _ => json!({ "type": "tick", "loop": "fast" }),
         };
         let mut fact = fact;

@@ -9,10 +9,14 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::guest;
 use crate::tools::{self, Places};
 
 /// The package that holds the fuzz targets.
 pub(crate) const FUZZ_PACKAGE: &str = "walras-fuzz";
+
+/// The name of tests that need root and control groups, all behind the feature `real-kernel`.
+pub(crate) const KERNEL_TEST: &str = "kernel";
 
 /// How the command that the README shows first begins.
 pub(crate) const README_COMMAND: &str = "cargo run --release -- ";
@@ -26,6 +30,10 @@ pub(crate) struct Facts {
     pub(crate) workspace: Workspace,
     /// The nightly toolchain's name, where one is installed.
     pub(crate) nightly: Option<String>,
+    /// Whether a virtual machine can be had.
+    pub(crate) guest: bool,
+    /// Whether a browser can be had.
+    pub(crate) browser: bool,
     /// The first command of the README, if it has one.
     pub(crate) readme_command: Option<String>,
     /// Whether the user asked for the check that needs the network.
@@ -43,6 +51,8 @@ pub(crate) struct Workspace {
     pub(crate) packages: Vec<String>,
     /// The names of integration tests, without those of the fuzz package and of xtask.
     pub(crate) tests: Vec<String>,
+    /// The names of packages with a test called [`KERNEL_TEST`].
+    pub(crate) kernel_packages: Vec<String>,
     /// The names of fuzz targets: the fuzz package's binaries.
     pub(crate) fuzz_targets: Vec<String>,
 }
@@ -64,6 +74,8 @@ pub(crate) fn gather(places: Places, fuzz_seconds: u32) -> Result<Facts> {
     let readme = fs::read_to_string(places.root.join("README.md")).unwrap_or_default();
     Ok(Facts {
         workspace,
+        guest: guest::is_possible(),
+        browser: tools::browser_is_possible(),
         nightly: nightly(&String::from_utf8_lossy(&toolchains)),
         readme_command: first_command(&readme),
         advisories: tools::variable("WALRAS_ADVISORIES").as_deref() == Some("1"),
@@ -133,10 +145,14 @@ impl Workspace {
                     workspace.fuzz_targets.push(target_name.to_owned());
                 } else if ![FUZZ_PACKAGE, "xtask"].contains(&name) && is(Value::from("test")) {
                     workspace.tests.push(target_name.to_owned());
+                    if target_name == KERNEL_TEST {
+                        workspace.kernel_packages.push(name.to_owned());
+                    }
                 }
             }
         }
-        for names in [&mut workspace.packages, &mut workspace.tests, &mut workspace.fuzz_targets] {
+        let Self { packages, tests, kernel_packages, fuzz_targets } = &mut workspace;
+        for names in [packages, tests, kernel_packages, fuzz_targets] {
             names.sort();
             names.dedup();
         }
@@ -155,13 +171,15 @@ mod tests {
             { "name": "walras-sim", "targets": [
                 { "name": "walras_sim", "kind": ["lib"] },
                 { "name": "prop_market", "kind": ["test"] },
+                { "name": "kernel", "kind": ["test"] },
                 { "name": "golden", "kind": ["test"] } ] },
             { "name": "walras-fuzz", "targets": [
                 { "name": "corpus", "kind": ["test"] },
                 { "name": "parse", "kind": ["bin"] } ] } ] }"#;
         let workspace = Workspace::from_metadata(json).unwrap();
         assert_eq!(workspace.packages, ["walras-fuzz", "walras-sim", "xtask"]);
-        assert_eq!(workspace.tests, ["golden", "prop_market"]);
+        assert_eq!(workspace.tests, ["golden", "kernel", "prop_market"]);
+        assert_eq!(workspace.kernel_packages, ["walras-sim"]);
         assert_eq!(workspace.fuzz_targets, ["parse"]);
     }
 

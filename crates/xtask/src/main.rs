@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod facts;
+mod guest;
 mod lease;
 mod man;
 mod run;

@@ -14,6 +14,7 @@ use clap::ValueEnum;
 use owo_colors::OwoColorize as _;
 
 use crate::facts;
+use crate::guest;
 use crate::lease;
 use crate::tiers::{self, Call, Plan, Step, Tier};
 use crate::tools::{self, Places};
@@ -80,7 +81,8 @@ pub(crate) fn quiet_call(call: &Call, places: &Places) -> Result<ExitStatus> {
     silent(call, places).status().with_context(|| format!("cannot start {}", call.program))
 }
 
-fn prepare(call: &Call, places: &Places) -> Command {
+/// A program that starts from the root of the checkout. Says what it is.
+pub(crate) fn prepare(call: &Call, places: &Places) -> Command {
     println!("    {call}");
     silent(call, places)
 }
@@ -132,6 +134,7 @@ fn take(step: &Step, places: &Places) -> Result<()> {
             anyhow::ensure!(printed.contains(text), "`{program}` did not print `{text}`");
             Ok(())
         }
+        Step::Guest(builds) => guest::run(builds, places),
         Step::Exists(path) => {
             anyhow::ensure!(path.exists(), "{} is missing", path.display());
             Ok(())

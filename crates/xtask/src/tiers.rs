@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::facts::{FUZZ_PACKAGE, Facts, README_COMMAND};
+use crate::facts::{FUZZ_PACKAGE, Facts, KERNEL_TEST, README_COMMAND};
 use crate::tools::{self, Need};
 
 /// One rung of the ladder, in the order in which they are climbed: cheap before dear.
@@ -23,6 +23,8 @@ pub(crate) enum Tier {
     Unit,
     Property,
     Kernel,
+    Guest,
+    Browser,
     Kube,
     Doc,
     Corpus,
@@ -50,6 +52,8 @@ pub(crate) enum Step {
     Build(Call),
     /// Has to succeed and to write the given text to its standard output.
     Prints(Call, &'static str),
+    /// Builds test executables, of which every one has to pass in a virtual machine.
+    Guest(Vec<Call>),
     /// The file has to be there by now.
     Exists(PathBuf),
 }
@@ -74,7 +78,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         },
         Tier::Lints => Plan::Run {
             needs: vec![Need::Component { name: "clippy", command: "clippy" }],
-            steps: vec![Step::Run(Call::cargo(LINT_COMMAND))],
+            steps: vec![Step::Run(lint_command(facts))],
             note: None,
         },
         Tier::Policy => policy(facts),
@@ -88,7 +92,9 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Tidy => steps(vec![Step::Run(Call::cargo("test --package xtask --no-fail-fast"))]),
         Tier::Unit => unit(facts),
         Tier::Property => property(facts),
-        Tier::Kernel => steps(vec![Step::Run(Call::cargo(KERNEL_COMMAND))]),
+        Tier::Kernel => kernel(facts),
+        Tier::Guest => guest(facts),
+        Tier::Browser => browser(facts),
         Tier::Kube => kube(facts),
         Tier::Doc => steps(vec![
             Step::Run(Call::cargo("test --workspace --doc")),
@@ -135,21 +141,81 @@ fn is_property(test: &str) -> bool {
     test.starts_with("prop_")
 }
 
-/// The one test that needs more than a compiler: root, and a kernel to compare the model with.
-const KERNEL_TEST: &str = "kernel";
-const KERNEL_COMMAND: &str =
-    "test --package walras-sim --features real-kernel --test kernel -- --nocapture";
+/// Where guests' programs have to run: anywhere, without any library.
+const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
+/// Packages whose tests on the kernel do not depend on how fast a machine is.
+const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
+
 /// The tests that start clusters.
 const CLUSTER_TEST: &str = "cluster";
 const CLUSTER_COMMAND: &str =
     "test --package walras-testbed --features real-cluster --test cluster --no-fail-fast";
-/// With the features, so that tests that only some machines can run are linted everywhere.
-const LINT_COMMAND: &str = "clippy --workspace --all-targets \
-     --features walras-sim/real-kernel,walras-testbed/real-cluster -- -D warnings";
+const CLUSTER_FEATURE: &str = "walras-testbed/real-cluster";
+
+/// With the feature, so that tests that only some machines can run are linted everywhere.
+fn lint_command(facts: &Facts) -> Call {
+    let features = kernel_features(&facts.workspace.kernel_packages);
+    let features = format!("{features},{BROWSER_FEATURE},{CLUSTER_FEATURE}");
+    Call::cargo("clippy --workspace --all-targets --features").arg(features).args("-- -D warnings")
+}
+
+/// The tests that need more than a compiler: root, and the control groups of a kernel.
+fn kernel(facts: &Facts) -> Plan {
+    let packages = &facts.workspace.kernel_packages;
+    if packages.is_empty() {
+        return Plan::Broken(format!("no integration test is called `{KERNEL_TEST}`"));
+    }
+    let call = Call::cargo("test");
+    let call = packages.iter().fold(call, |call, package| call.arg("--package").arg(package));
+    let call =
+        call.arg("--features").arg(kernel_features(packages)).args("--test").arg(KERNEL_TEST);
+    steps(vec![Step::Run(call.args("--no-fail-fast -- --nocapture"))])
+}
+
+fn kernel_features(packages: &[String]) -> String {
+    let features = packages.iter().map(|package| format!("{package}/real-kernel"));
+    features.collect::<Vec<_>>().join(",")
+}
+
+fn guest(facts: &Facts) -> Plan {
+    if !facts.guest {
+        return Plan::NotRun("neither QEMU nor a Debian system to get it from".to_owned());
+    }
+    let builds = GUEST_PACKAGES.iter().map(|package| {
+        Call::cargo("test --no-run --message-format=json-render-diagnostics --features real-kernel")
+            .args("--target")
+            .arg(GUEST_TARGET)
+            .arg("--package")
+            .arg(*package)
+            .arg("--test")
+            .arg(KERNEL_TEST)
+    });
+    Plan::Run {
+        needs: vec![Need::Target(GUEST_TARGET), Need::Guest],
+        steps: vec![Step::Guest(builds.collect())],
+        note: None,
+    }
+}
+
+/// The test of the dashboard, and the feature that it is behind.
+const BROWSER_TEST: &str = "browser";
+const BROWSER_FEATURE: &str = "walras-host/browser";
+
+fn browser(facts: &Facts) -> Plan {
+    if !facts.workspace.tests.iter().any(|test| test == BROWSER_TEST) {
+        return Plan::Broken(format!("no integration test is called `{BROWSER_TEST}`"));
+    }
+    if !facts.browser {
+        return Plan::NotRun("neither Chromium nor a Debian system to get it from".to_owned());
+    }
+    let call = Call::cargo("test --package walras-host --features").arg(BROWSER_FEATURE);
+    let call = call.arg("--test").arg(BROWSER_TEST).args("--no-fail-fast -- --nocapture");
+    Plan::Run { needs: vec![Need::Browser], steps: vec![Step::Run(call)], note: None }
+}
 
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
-    let special = [KERNEL_TEST, CLUSTER_TEST];
+    let special = [KERNEL_TEST, BROWSER_TEST, CLUSTER_TEST];
     let ordinary = |test: &&String| !is_property(test) && !special.contains(&test.as_str());
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
@@ -264,6 +330,8 @@ impl Tier {
             Self::Unit => "unit",
             Self::Property => "property",
             Self::Kernel => "kernel",
+            Self::Guest => "guest",
+            Self::Browser => "browser",
             Self::Kube => "kube",
             Self::Doc => "doc",
             Self::Corpus => "corpus",
@@ -282,7 +350,11 @@ impl Tier {
             Self::Tidy => "the repository keeps its own rules, and this tool works",
             Self::Unit => "every unit and integration test passes",
             Self::Property => "the market keeps its promises on generated inputs",
-            Self::Kernel => "the simulator's machine behaves like the kernel of this one",
+            Self::Kernel => "control groups of this kernel work, and the simulator is like them",
+            Self::Guest => {
+                "the market runs on control groups of the second version, in a virtual machine"
+            }
+            Self::Browser => "the dashboard works in a real browser, at every width",
             Self::Kube => {
                 "a real Kubernetes starts, resizes a pod in place, breaks, mends and ends"
             }
@@ -301,6 +373,8 @@ impl Tier {
             }
             Self::Property
             | Self::Kernel
+            | Self::Guest
+            | Self::Browser
             | Self::Kube
             | Self::Doc
             | Self::Corpus
@@ -371,9 +445,12 @@ mod tests {
             },
             workspace: Workspace {
                 packages: names(&["walras", "walras-core", "walras-fuzz", "xtask"]),
-                tests: names(&["golden", "kernel", "prop_market", "prop_need"]),
+                tests: names(&["browser", "golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
+                kernel_packages: names(&["walras-cgroup", "walras-sim"]),
             },
+            guest: true,
+            browser: true,
             nightly: Some("nightly-x".to_owned()),
             readme_command: Some("cargo run --release -- sim 'a b'".to_owned()),
             advisories: false,
@@ -391,6 +468,9 @@ mod tests {
                 let lines = steps.iter().map(|step| match step {
                     Step::Run(call) => call.to_string(),
                     Step::Build(call) => format!("build: {call}"),
+                    Step::Guest(calls) => {
+                        calls.iter().map(|call| format!("guest: {call}\n")).collect::<String>()
+                    }
                     Step::Prints(call, text) => format!("{call} | has {text}"),
                     Step::Exists(path) => format!("has {}", path.display()),
                 });
@@ -419,11 +499,30 @@ mod tests {
     }
 
     #[test]
+    fn tests_on_the_kernel_run_here_and_those_that_need_no_speed_in_a_guest() {
+        let kernel = "cargo test --package walras-cgroup --package walras-sim --features \
+            walras-cgroup/real-kernel,walras-sim/real-kernel --test kernel --no-fail-fast -- \
+            --nocapture";
+        assert_eq!(check(Tier::Kernel, &facts()), kernel);
+        let guest = |package| {
+            format!(
+                "guest: cargo test --no-run --message-format=json-render-diagnostics \
+                 --features real-kernel --target x86_64-unknown-linux-musl --package {package} \
+                 --test kernel\n"
+            )
+        };
+        let both = [guest("walras-cgroup"), guest("walras")].concat();
+        assert_eq!(check(Tier::Guest, &facts()), both);
+        let elsewhere = Facts { guest: false, ..facts() };
+        assert!(check(Tier::Guest, &elsewhere).starts_with("not run: "));
+    }
+
+    #[test]
     fn a_tier_with_nothing_to_do_is_broken() {
         let mut bare = facts();
         bare.workspace = Workspace { packages: vec!["walras".into()], ..Workspace::default() };
         bare.readme_command = None;
-        let broken = [Tier::Property, Tier::Corpus, Tier::Fuzz, Tier::Manual];
+        let broken = [Tier::Property, Tier::Kernel, Tier::Corpus, Tier::Fuzz, Tier::Manual];
         for tier in broken {
             assert!(check(tier, &bare).starts_with("broken: "), "{tier:?}");
         }

@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::guest;
+
 /// A third-party program, pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
@@ -47,6 +49,10 @@ pub(crate) enum Need {
     Target(&'static str),
     /// A pinned program.
     Tool(Tool),
+    /// QEMU, and a kernel and a shell to start in it.
+    Guest,
+    /// Chromium.
+    Browser,
     /// A folder, with whatever is in it.
     Folder(PathBuf),
     /// A folder with nothing in it.
@@ -69,6 +75,8 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
         }
         Need::Target(triple) => meet_target(triple)?,
         Need::Tool(tool) => meet_tool(*tool, places)?,
+        Need::Guest => guest::meet(places)?,
+        Need::Browser => meet_browser()?,
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
             if folder.exists() {
@@ -81,9 +89,27 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
     Ok(())
 }
 
+/// Whether this machine has a browser, or can get one.
+pub(crate) fn browser_is_possible() -> bool {
+    quietly_succeeds("chromium", &["--version"]) || quietly_succeeds("apt-get", &["-v"])
+}
+
 /// Creates `folder` and those above it, where they do not exist yet.
 pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+fn meet_browser() -> Result<()> {
+    if quietly_succeeds("chromium", &["--version"]) {
+        return Ok(());
+    }
+    let install = ["install", "-y", "--no-install-recommends", "chromium"];
+    println!("apt-get {}", install.join(" "));
+    let installed = Command::new("apt-get").args(install).status();
+    if !installed.is_ok_and(|status| status.success()) {
+        bail!("Chromium is missing; install it with `apt-get install chromium`");
+    }
+    Ok(())
 }
 
 fn meet_target(triple: &str) -> Result<()> {
@@ -122,7 +148,8 @@ fn meet_tool(tool: Tool, places: &Places) -> Result<()> {
     Ok(())
 }
 
-fn quietly_succeeds(program: &str, args: &[&str]) -> bool {
+/// Whether a program is there and succeeds; what it prints is not shown.
+pub(crate) fn quietly_succeeds(program: &str, args: &[&str]) -> bool {
     let status =
         Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())

@@ -209,6 +209,16 @@ impl Node {
         }
     }
 
+    /// A pod was found to have another limit than the one last decided: a change failed, nobody
+    /// carries changes out, or somebody else made one. What else is set on it is not known then,
+    /// and the next clearing sets it again.
+    pub fn limit_found(&mut self, uid: &PodUid, limit: Millicores) {
+        match self.find(uid) {
+            Ok(place) => self.pods[place].limit_found(limit),
+            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+        }
+    }
+
     /// A learned table was brought back from where it was saved.
     pub fn table_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
         if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&workload) {

@@ -41,6 +41,8 @@ pub struct PodReport<'a> {
     pub bounds: Bounds,
     /// What its claim counts for.
     pub weight: Weight,
+    /// Its counters as they were last read.
+    pub latest: Option<&'a Sample>,
     /// What it did since the last clearing, if it was sampled.
     pub signal: Option<&'a Signal>,
     /// What it needed at the last clearing.
@@ -49,6 +51,8 @@ pub struct PodReport<'a> {
     pub grant: Option<&'a Grant>,
     /// What is set on it.
     pub in_force: InForce,
+    /// Whether it misses its latency target.
+    pub latency_missed: bool,
     /// Whether it is looked at by every fast tick.
     pub hot: bool,
     /// Its cap, if it takes all it can get while others need theirs.
@@ -152,10 +156,12 @@ impl Pod {
             uid: &self.uid,
             bounds: self.bounds,
             weight: self.weight,
+            latest: self.latest.as_ref(),
             signal: self.signal.as_ref(),
             need: self.need,
             grant: self.grant.as_ref(),
             in_force: self.in_force,
+            latency_missed: self.latency_missed,
             hot: self.hot,
             contained_at: self.contained_at,
         }
@@ -177,6 +183,20 @@ impl Pod {
         }
         self.count_seconds(&sample, profile);
         None
+    }
+
+    /// Takes in that another limit is in force than was decided.
+    pub(super) fn limit_found(&mut self, limit: Millicores) {
+        let limit = limit.min(Millicores::LIMIT);
+        let request = self.in_force.request.min(limit);
+        // A shrink that is held back goes on being due where nothing moved.
+        if limit != self.in_force.limit {
+            self.limit_track.was_set(limit);
+        }
+        if request != self.in_force.request {
+            self.request_track.was_set(request);
+        }
+        self.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
     }
 
     /// Whether a sample is due: at once for a hot pod, after the interval for a quiet one.

@@ -2,6 +2,7 @@
 //!
 //! Weights are in cgroup v2's scale, 1 to 10000, where 100 is what everybody has by default.
 
+use crate::parse::CpuWeight;
 use crate::profile::{Profile, WeightSource};
 use crate::units::{Millicores, Weight};
 
@@ -40,5 +41,17 @@ impl KernelWeight {
 
     fn clamped(weight: u64) -> Self {
         Self(u32::try_from(weight.clamp(1, 10_000)).expect("at most 10000"))
+    }
+}
+
+impl From<CpuWeight> for KernelWeight {
+    fn from(weight: CpuWeight) -> Self {
+        Self(weight.get())
+    }
+}
+
+impl From<KernelWeight> for CpuWeight {
+    fn from(weight: KernelWeight) -> Self {
+        Self::new(weight.0).expect("both have the scale 1 to 10000")
     }
 }

@@ -94,7 +94,8 @@ impl World {
                 let late = Span::from_ms(spread(&mut self.rng, 10_000));
                 Fact::TookEffect { uid: self.any_uid(), at: back(self.clock(), late) }
             }
-            23..=64 => self.sampled(),
+            23..=26 => self.limit_found(),
+            27..=64 => self.sampled(),
             65..=84 => Fact::Ticked { tick: Loop::Fast, now: self.clock() },
             _ => Fact::Ticked { tick: Loop::Slow, now: self.clock() },
         };
@@ -154,6 +155,17 @@ impl World {
         let load = Load::random(&mut self.rng, most, self.time);
         self.pods.insert(pod.uid.clone(), Running { load, limit: pod.limit });
         Fact::PodAdded { pod, now: self.clock() }
+    }
+
+    /// A change failed, or somebody else made one.
+    fn limit_found(&mut self) -> Fact {
+        let uid = self.likely_uid();
+        let limit = Millicores::new(within(&mut self.rng, 10, self.capacity.get().max(10)));
+        if let Some(pod) = self.pods.get_mut(&uid) {
+            pod.load.run_until(self.time, pod.limit);
+            pod.limit = limit;
+        }
+        Fact::LimitFound { uid, limit }
     }
 
     fn sampled(&mut self) -> Fact {

@@ -51,6 +51,8 @@ struct Seen {
     need: Option<Millicores>,
     sampled_ever: bool,
     sampled_since_clearing: bool,
+    /// Whether somebody else has set its limit since it arrived.
+    found: bool,
 }
 
 /// Says which promise broke unless the condition holds.
@@ -110,6 +112,7 @@ impl Watch {
                 self.brought += before.saturating_sub(self.budget());
             }
             Fact::LatencyJudged { .. } | Fact::TookEffect { .. } => {}
+            Fact::LimitFound { uid, limit } => self.found(uid, *limit),
             Fact::Ticked { tick, now } => {
                 self.now = self.now.max(*now);
                 let Some(outcome) = outcome else {
@@ -137,8 +140,24 @@ impl Watch {
             need: None,
             sampled_ever: false,
             sampled_since_clearing: false,
+            found: false,
         };
         self.pods.insert(pod.uid.clone(), seen);
+    }
+
+    fn found(&mut self, uid: &PodUid, limit: Millicores) {
+        if let Some(pod) = self.pods.get_mut(uid) {
+            let request = pod.in_force.request.min(limit);
+            pod.found = true;
+            if limit != pod.in_force.limit {
+                pod.limit_set_at = self.now;
+            }
+            if request != pod.in_force.request {
+                pod.request_set_at = self.now;
+            }
+            pod.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
+            self.brought += limit;
+        }
     }
 
     fn ticked(&mut self, outcome: &Outcome, node: &Node) -> Result<(), Broken> {
@@ -390,8 +409,10 @@ impl Watch {
                 || held(pod.request_set_at),
             "a request was lowered that was not too large for long enough"
         );
-        // The window estimator takes a pod it knows nothing about at its word, which is its limit.
+        // The window estimator takes a pod it knows nothing about at its word, which is the limit
+        // it came with, and not what somebody else made of that.
         let known = pod.sampled_ever
+            || pod.found
             || profile.estimator != Estimator::Window
             || profile.request_rule != RequestRule::FromGrant
             || profile.learning;

@@ -31,10 +31,11 @@ mod tests {
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
+    use walras_cgroup::Layout;
     use walras_core::units::Millicores;
 
     use crate::burner::{self, INSTRUCTIONS, Job, Load, Said};
-    use crate::cgroup::{Group, Layout};
+    use crate::cgroup::Group;
     use crate::clock::{cpu_time, now};
     use crate::model;
     use crate::outcome::{Outcome, Plan};
@@ -224,7 +225,11 @@ mod tests {
         // A case that failed has cleaned up, so the next one may go on.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let layout = Layout::of_this_machine()
-            .and_then(|layout| Group::create(&layout).map(|_| layout))
+            .map_err(|error| error.to_string())
+            .and_then(|layout| match Group::create(&layout) {
+                Ok(_) => Ok(layout),
+                Err(error) => Err(error.to_string()),
+            })
             .unwrap_or_else(|why| {
                 panic!(
                     "this test needs root and a writable cpu controller of control groups ({why}); \

@@ -8,10 +8,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::thread::sched_getaffinity;
-use walras_core::parse::CpuStat;
+use walras_cgroup::{Layout, Target};
+use walras_core::demand::Sample;
+use walras_core::parse::CpuWeight;
+use walras_core::smooth::weight::KernelWeight;
 
 use crate::burner::{INSTRUCTIONS, Job, Load, REST, Said};
-use crate::cgroup::{Group, Layout};
+use crate::cgroup::Group;
 use crate::clock::{milliseconds, now, wait_until};
 use crate::outcome::{Outcome, PERIOD, Plan};
 
@@ -45,16 +48,15 @@ pub(crate) struct Disturbed(pub(crate) String);
 
 /// Carries out a plan in a group of its own.
 pub(crate) fn run(layout: &Layout, plan: &Plan) -> Result<Run, Disturbed> {
-    let group = Group::create(layout).expect("a group could be made before");
-    group.set_weight(HEAVY);
-    group.set_limit(plan.limit);
-    group.set_burst(plan.burst);
+    let mut group = Group::create(layout).expect("a group could be made before");
+    let (limit, burst) = (Some(plan.limit), Some(plan.burst));
+    group.set(&Target { limit, burst, weight: Some(kernel_weight(HEAVY)) });
     let mut process = Process::start(&Load::Jobs(plan.jobs.clone()), &group);
     let start = process.starts()?;
     // By then the group's timer has stopped, so that nothing is counted before the start.
     wait_until(start - REST + PERIOD.mul_f64(2.2));
     let stolen_before = stolen();
-    let before = group.stat();
+    let before = group.counters();
     if now() >= start {
         return Err(Disturbed("the first reading came after the start".to_owned()));
     }
@@ -63,14 +65,14 @@ pub(crate) fn run(layout: &Layout, plan: &Plan) -> Result<Run, Disturbed> {
         let due = start + *at;
         wait_until(due);
         *at = now() - start;
-        group.set_limit(*limit);
+        group.set(&Target { limit: Some(*limit), weight: None, burst: None });
         if now() > due + LATE {
             return Err(Disturbed("the other limit was set too late".to_owned()));
         }
     }
     let (done, pauses) = process.jobs(plan.jobs.len());
     wait_until(start + plan.until);
-    let after = group.stat();
+    let after = group.counters();
     carried_out.until = now() - start;
     let mut outcome = counted(&before, &after);
     let completion = |(at, job): (&Duration, &Job)| milliseconds(*at - start - job.at);
@@ -97,8 +99,8 @@ pub(crate) fn share_percent(
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| cpus.is_set(cpu));
     let load = Load::Busy { threads, cpu: cpu.expect("this process runs somewhere") };
     let groups = weights.map(|weight| {
-        let group = Group::create(layout).expect("a group could be made before");
-        group.set_weight(weight);
+        let mut group = Group::create(layout).expect("a group could be made before");
+        group.set(&Target { limit: None, weight: Some(kernel_weight(weight)), burst: None });
         group
     });
     let mut processes = groups.each_ref().map(|group| Process::start(&load, group));
@@ -108,7 +110,7 @@ pub(crate) fn share_percent(
         }
     }
     wait_until(now() + SETTLING);
-    let usage_ms = || groups.each_ref().map(|group| usage_ms(&group.stat()));
+    let usage_ms = || groups.each_ref().map(|group| usage_ms(&group.counters()));
     let (from, before) = (now(), usage_ms());
     wait_until(from + window);
     let (to, after) = (now(), usage_ms());
@@ -138,7 +140,7 @@ impl Process {
         let output = BufReader::new(child.stdout.take().expect("it was asked for"));
         let mut input = child.stdin.take().expect("it was asked for");
         let process = Self { child, output };
-        group.adopt(process.child.id());
+        group.put(process.child.id());
         input.write_all(b"you are in your group\n").expect("the process listens");
         process
     }
@@ -198,23 +200,24 @@ fn lost((from, to): (Duration, Duration), start: Duration, raised: Option<Durati
     to.saturating_sub(from.max(refilled))
 }
 
-fn counted(before: &CpuStat, after: &CpuStat) -> Outcome {
-    let [before_quota, after_quota] =
-        [before, after].map(|stat| stat.bandwidth.expect("the group has a limit"));
+fn counted(before: &Sample, after: &Sample) -> Outcome {
     let count = |from: u64, to: u64| f64::from(u32::try_from(to - from).expect("a few seconds"));
+    let throttled_us = after.throttled.as_us() - before.throttled.as_us();
     Outcome {
         usage_ms: usage_ms(after) - usage_ms(before),
-        throttled_ms: milliseconds(Duration::from_micros(
-            after_quota.throttled.as_us() - before_quota.throttled.as_us(),
-        )),
-        nr_periods: count(before_quota.nr_periods, after_quota.nr_periods),
-        nr_throttled: count(before_quota.nr_throttled, after_quota.nr_throttled),
+        throttled_ms: milliseconds(Duration::from_micros(throttled_us)),
+        nr_periods: count(before.nr_periods, after.nr_periods),
+        nr_throttled: count(before.nr_throttled, after.nr_throttled),
         ..Outcome::default()
     }
 }
 
-fn usage_ms(stat: &CpuStat) -> f64 {
-    milliseconds(Duration::from_micros(stat.usage.as_us()))
+fn usage_ms(counters: &Sample) -> f64 {
+    milliseconds(Duration::from_micros(counters.usage.as_us()))
+}
+
+fn kernel_weight(weight: u32) -> KernelWeight {
+    CpuWeight::new(weight).expect("a weight of the kernel's scale").into()
 }
 
 /// The time that the machine under this one, if it is a virtual one, gave to others.

@@ -2,10 +2,13 @@
 
 mod clear;
 mod completions;
+mod explain;
+mod host;
 mod man;
 mod profiles;
 mod replay;
 mod sim;
+mod top;
 
 use crate::cli::Command;
 use crate::failure::Failure;
@@ -16,6 +19,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Clear(args) => clear::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
+        Command::Host(args) => host::run(args),
+        Command::Top(args) => top::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),

@@ -175,12 +175,15 @@ fn there_is_a_man_page_for_every_command() {
         [
             "walras-clear.1",
             "walras-completions.1",
+            "walras-explain.1",
+            "walras-host.1",
             "walras-profiles.1",
             "walras-replay.1",
             "walras-sim-list.1",
             "walras-sim-run.1",
             "walras-sim-tune.1",
             "walras-sim.1",
+            "walras-top.1",
             "walras.1"
         ]
     );

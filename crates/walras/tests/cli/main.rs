@@ -2,6 +2,7 @@
 
 mod about;
 mod clear;
+mod daemon;
 mod refused;
 mod replay;
 mod sim;

@@ -43,6 +43,8 @@ pub enum Event {
     Applied(Applied),
     /// A pod was found to miss its latency target, or to meet it again.
     Latency(Latency),
+    /// A pod was found to have another limit than the one last decided.
+    Found(Found),
 }
 
 /// A pod arrived.
@@ -144,6 +146,19 @@ pub struct Latency {
     pub missed: bool,
 }
 
+/// A pod was found to have another limit than the one last decided: a change failed, was not
+/// carried out, or somebody else made one.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Found {
+    /// Which.
+    #[schemars(with = "Uid")]
+    pub uid: PodUid,
+    /// The limit in force.
+    #[schemars(with = "Cpu")]
+    pub limit_milli: Millicores,
+}
+
 /// The `type` of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactType {
@@ -155,6 +170,7 @@ pub(super) enum FactType {
     Capacity,
     Applied,
     Latency,
+    Found,
 }
 
 /// Reads one line of a replay, without its line end. `number` is told in errors.
@@ -184,7 +200,7 @@ pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
 // === impl FactType ===
 
 impl FactType {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Config,
         Self::PodAdded,
         Self::Sample,
@@ -193,6 +209,7 @@ impl FactType {
         Self::Capacity,
         Self::Applied,
         Self::Latency,
+        Self::Found,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -205,6 +222,7 @@ impl FactType {
             Self::Capacity => "capacity",
             Self::Applied => "applied",
             Self::Latency => "latency",
+            Self::Found => "found",
         }
     }
 
@@ -223,6 +241,7 @@ impl FactType {
             Self::Capacity => Capacity::json_schema(generator),
             Self::Applied => Applied::json_schema(generator),
             Self::Latency => Latency::json_schema(generator),
+            Self::Found => Found::json_schema(generator),
         }
     }
 
@@ -245,6 +264,11 @@ impl FactType {
                 let missed = fields.required::<Flag>("missed");
                 Event::Latency(Latency { uid: uid?, missed: missed? })
             }
+            Self::Found => {
+                let uid = fields.required::<Uid>("uid");
+                let limit = fields.required::<Cpu>("limit_milli");
+                Event::Found(Found { uid: uid?, limit_milli: limit? })
+            }
         })
     }
 }
@@ -252,7 +276,7 @@ impl FactType {
 impl Kind for FactType {
     type Meaning = Self;
     const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"pod_removed\", \"tick\", \
-                                \"capacity\", \"applied\" or \"latency\"";
+                                \"capacity\", \"applied\", \"latency\" or \"found\"";
 
     fn accept(written: &Scalar) -> Option<Self> {
         word(written, &Self::ALL, Self::name)
@@ -365,7 +389,7 @@ mod tests {
         assert_eq!(
             check(r#"{"type": "pod_addet", "at_ms": 1}"#),
             "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
-             \"pod_removed\", \"tick\", \"capacity\", \"applied\" or \"latency\""
+             \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\" or \"found\""
         );
         assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));
     }

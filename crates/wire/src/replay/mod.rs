@@ -7,6 +7,7 @@ mod config;
 mod fact;
 mod run;
 mod tick;
+mod write;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
@@ -17,10 +18,12 @@ use crate::schema;
 
 pub use self::config::Config;
 pub use self::fact::{
-    Applied, Capacity, Event, Fact, Latency, PodAdded, PodRemoved, SampleTaken, Tick, parse_line,
+    Applied, Capacity, Event, Fact, Found, Latency, PodAdded, PodRemoved, SampleTaken, Tick,
+    parse_line,
 };
 pub use self::run::{Replay, Ticked};
 pub use self::tick::TickLine;
+pub use self::write::write_line;
 
 /// The JSON Schema of one line of a replay, and of one line about a tick.
 #[must_use]

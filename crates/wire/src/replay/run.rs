@@ -117,6 +117,7 @@ fn take_in(
         Event::Tick(Tick { r#loop: Loop::Slow }) => return Ok(Some(node.slow_tick(at))),
         Event::Capacity(capacity) => node.capacity_changed(capacity.capacity_milli),
         Event::Applied(applied) => node.limit_took_effect(&applied.uid, at),
+        Event::Found(found) => node.limit_found(&found.uid, found.limit_milli),
         Event::Latency(latency) => node.latency_judged(&latency.uid, latency.missed),
     }
     Ok(None)
@@ -140,6 +141,7 @@ impl FactType {
             Event::Capacity(_) => Self::Capacity,
             Event::Applied(_) => Self::Applied,
             Event::Latency(_) => Self::Latency,
+            Event::Found(_) => Self::Found,
         }
     }
 }

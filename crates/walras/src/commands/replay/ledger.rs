@@ -69,6 +69,13 @@ impl Ledger {
                     self.totals.add_time(fact.at.since(entry.since));
                 }
             }
+            Event::Found(found) => {
+                if let Some(entry) = self.pods.get_mut(&found.uid) {
+                    entry.limit = found.limit_milli;
+                    entry.request = entry.request.min(found.limit_milli);
+                    (entry.weight, entry.burst) = (None, Millicores::ZERO);
+                }
+            }
             Event::Config(_)
             | Event::Sample(_)
             | Event::Tick(_)

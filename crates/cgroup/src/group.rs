@@ -1,0 +1,245 @@
+//! One control group, open for reading: its counters, its settings, and who it is.
+//!
+//! The files with counters are kept open, because opening one costs more than reading it. A sample
+//! takes one call to the kernel per file and allocates nothing. A group that was removed is gone,
+//! even if one with the same name was made since: what is open stays what it was.
+
+use std::fmt;
+
+use rustix::io::Errno;
+use walras_core::demand::Sample;
+use walras_core::parse::{CpuStat, cpu_pressure, cpu_stat_v1, cpu_stat_v2};
+use walras_core::units::{Moment, Span};
+
+use crate::error::CgroupError;
+use crate::file::{BUFFER_BYTES, Fault, Folder, Kept, ReadFault};
+use crate::layout::{BootId, Layout, Version};
+use crate::path::CgroupPath;
+use crate::retry::{Failed, retry};
+use crate::settings::{self, Settings};
+
+/// Who a group is. No two groups ever have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity {
+    /// The boot it was made in.
+    pub boot: BootId,
+    /// Its number in that boot, which the kernel does not use again.
+    pub inode: u64,
+}
+
+/// A control group that may be read.
+#[derive(Debug)]
+pub struct Group {
+    layout: Layout,
+    identity: Identity,
+    folder: Folder,
+    counters: Counters,
+}
+
+/// The files that are read for a sample.
+#[derive(Debug)]
+enum Counters {
+    V1 { stat: Kept, usage: Kept },
+    V2 { stat: Kept, pressure: Option<Kept> },
+}
+
+// === impl Group ===
+
+impl Group {
+    /// Opens the group `path`.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, where it may not be read, or where it has no counters.
+    pub fn open(layout: &Layout, path: &CgroupPath) -> Result<Self, CgroupError> {
+        let folder = Folder::open(layout.cpu_root(), path)?;
+        let identity = Identity { boot: layout.boot(), inode: folder.inode()? };
+        let counters = match layout.version() {
+            Version::V1 => {
+                let usage = Folder::open(layout.usage_root(), path)?;
+                Counters::V1 {
+                    stat: required(&folder, "cpu.stat")?,
+                    usage: required(&usage, "cpuacct.usage")?,
+                }
+            }
+            Version::V2 => {
+                let pressure = folder.keep_open("cpu.pressure")?;
+                Counters::V2 {
+                    stat: required(&folder, "cpu.stat")?,
+                    // The file may be there although pressure is not measured.
+                    pressure: pressure.filter(|file| retry(|| file.read(cpu_pressure)).is_ok()),
+                }
+            }
+        };
+        Ok(Self { layout: layout.clone(), identity, folder, counters })
+    }
+
+    /// The group's path.
+    #[must_use]
+    pub fn path(&self) -> &CgroupPath {
+        self.folder.path()
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Its counters, read now.
+    ///
+    /// # Errors
+    ///
+    /// Where the group is gone, or where a file could not be read three times in a row.
+    pub fn sample(&self, now: Moment) -> Result<Sample, CgroupError> {
+        let read = retry(|| self.counters.read()).map_err(|fault| fault.of(self.path()))?;
+        let (stat, stalled) = read;
+        let (throttled, nr_periods, nr_throttled) = match stat.bandwidth {
+            Some(quota) => (quota.throttled, quota.nr_periods, quota.nr_throttled),
+            None => (Span::ZERO, 0, 0),
+        };
+        Ok(Sample { at: now, usage: stat.usage, throttled, nr_periods, nr_throttled, stalled })
+    }
+
+    /// The settings in force.
+    ///
+    /// # Errors
+    ///
+    /// Where the group is gone, where it has no cpu controller, or where a file could not be read.
+    pub fn settings(&self) -> Result<Settings, CgroupError> {
+        settings::read(&self.folder, self.layout.version())
+    }
+
+    pub(crate) const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) const fn folder(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+// === impl Counters ===
+
+impl Counters {
+    fn read(&self) -> Result<(CpuStat, Option<Span>), Failed<ReadFault>> {
+        match self {
+            Self::V1 { stat, usage } => {
+                let (mut stat_text, mut usage_text) = ([0; BUFFER_BYTES], [0; BUFFER_BYTES]);
+                let usage = usage.read_into(&mut usage_text)?;
+                let stat = cpu_stat_v1(usage, stat.read_into(&mut stat_text)?);
+                Ok((stat.map_err(|error| Failed::Passing(ReadFault::Text(error)))?, None))
+            }
+            Self::V2 { stat, pressure } => {
+                let stat = stat.read(cpu_stat_v2)?;
+                let stalled = pressure.as_ref().map(|file| file.read(cpu_pressure));
+                match stalled.transpose() {
+                    Ok(pressure) => Ok((stat, pressure.map(|pressure| pressure.some.total))),
+                    // Somebody switched the measuring off.
+                    Err(Failed::Lasting(ReadFault::Kernel(Fault {
+                        errno: Errno::OPNOTSUPP,
+                        ..
+                    }))) => Ok((stat, None)),
+                    Err(failed) => Err(failed),
+                }
+            }
+        }
+    }
+}
+
+// === impl Identity ===
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.boot, self.inode)
+    }
+}
+
+fn required(folder: &Folder, file: &'static str) -> Result<Kept, CgroupError> {
+    let kept = folder.keep_open(file)?;
+    kept.ok_or_else(|| CgroupError::NoController { path: folder.path().clone(), file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// A group made of plain files.
+    fn group(root: &Path, version: Version, files: &[(&str, &str)]) -> Result<Group, CgroupError> {
+        fs::create_dir_all(root.join("a")).unwrap();
+        for (name, text) in [("cgroup.procs", "")].iter().chain(files) {
+            fs::write(root.join("a").join(name), text).unwrap();
+        }
+        let layout = Layout::at(version, root.to_path_buf(), root.to_path_buf());
+        Group::open(&layout, &CgroupPath::new(b"a").unwrap())
+    }
+
+    /// What a sample of such a group says.
+    fn check(version: Version, files: &[(&str, &str)]) -> String {
+        let root = tempfile::tempdir().unwrap();
+        let sampled =
+            group(root.path(), version, files).and_then(|group| group.sample(Moment::from_ms(5)));
+        match sampled {
+            Ok(Sample { at, usage, throttled, nr_periods, nr_throttled, stalled }) => {
+                let [at, usage, throttled] = [at.as_ms_floor(), usage.as_us(), throttled.as_us()];
+                let stalled = stalled.map(Span::as_us);
+                format!("{at} {usage} {throttled} {nr_periods} {nr_throttled} {stalled:?}")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    const STAT: &str = "usage_usec 70\nuser_usec 1\nsystem_usec 2\n\
+                        nr_periods 9\nnr_throttled 3\nthrottled_usec 40\n";
+    const PRESSURE: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\n\
+                            full avg10=0.00 avg60=0.00 avg300=0.00 total=5\n";
+
+    #[test]
+    fn both_versions_give_the_same_sample() {
+        let first = [
+            ("cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_time 40999\n"),
+            ("cpuacct.usage", "70999\n"),
+        ];
+        assert_eq!(check(Version::V1, &first), "5 70 40 9 3 None");
+        assert_eq!(check(Version::V2, &[("cpu.stat", STAT)]), "5 70 40 9 3 None");
+        let both = [("cpu.stat", STAT), ("cpu.pressure", PRESSURE)];
+        assert_eq!(check(Version::V2, &both), "5 70 40 9 3 Some(77)");
+        // Without the controller there are no periods.
+        assert_eq!(check(Version::V2, &[("cpu.stat", "usage_usec 70\n")]), "5 70 0 0 0 None");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let missing = "/a: the cpu controller is not switched on for it (cpu.stat is missing)";
+        assert_eq!(check(Version::V2, &[]), missing);
+        let cut = [("cpu.stat", "usage_use")];
+        assert_eq!(check(Version::V2, &cut), "/a: cpu.stat: usage_usec is missing");
+        let long = STAT.repeat(20);
+        let words = "/a: cpu.stat is longer than 1024 bytes";
+        assert_eq!(check(Version::V2, &[("cpu.stat", &long)]), words);
+    }
+
+    #[test]
+    fn a_sample_allocates_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let both = [("cpu.stat", STAT), ("cpu.pressure", PRESSURE)];
+        let group = group(root.path(), Version::V2, &both).unwrap();
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..100 {
+                group.sample(Moment::ORIGIN).unwrap();
+            }
+        });
+        assert_eq!(counted.count_total, 0);
+    }
+
+    #[test]
+    fn a_file_that_is_kept_open_tells_what_is_in_it_now() {
+        let root = tempfile::tempdir().unwrap();
+        let group = group(root.path(), Version::V2, &[("cpu.stat", STAT)]).unwrap();
+        assert_eq!(group.sample(Moment::ORIGIN).unwrap().usage, Span::from_us(70));
+        fs::write(root.path().join("a/cpu.stat"), "usage_usec 71\n").unwrap();
+        assert_eq!(group.sample(Moment::ORIGIN).unwrap().usage, Span::from_us(71));
+    }
+}

@@ -1,0 +1,35 @@
+//! The kernel's control groups: found, read, written and given back.
+//!
+//! The way through this crate is [`Layout`] (where the kernel keeps them), [`walk`] (which there
+//! are), [`Group`] (one of them, open for reading), [`Adopted`] (one whose original settings were
+//! kept, and which may therefore be written). [`Created`] is a group of our own. Both versions of
+//! control groups look the same from outside; nothing here decides how much CPU anybody gets.
+//!
+//! Only an adopted group can be written, and a group cannot be adopted before somebody has kept
+//! what it had. A group that was removed is [`CgroupError::Gone`], also if another one has taken
+//! its name since.
+#![forbid(unsafe_code)]
+
+mod adopt;
+mod ceiling;
+mod create;
+mod error;
+mod file;
+mod group;
+mod layout;
+mod open_files;
+mod path;
+mod retry;
+mod settings;
+mod walk;
+
+pub use adopt::{Adopted, Applied, Original, Originals};
+pub use ceiling::{Ceiling, ceiling};
+pub use create::{Created, remove_left_behind};
+pub use error::CgroupError;
+pub use group::{Group, Identity};
+pub use layout::{BootId, Layout, LayoutError, Version};
+pub use open_files::allow_open_files;
+pub use path::CgroupPath;
+pub use settings::{Settings, Target, WeightInForce, Written};
+pub use walk::{Found, Refusal, Walk, WalkLimits, walk};

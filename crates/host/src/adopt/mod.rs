@@ -1,0 +1,317 @@
+//! Which cgroups are workloads, and on which terms.
+//!
+//! Pure: a path, what the workload says about itself, and what the configuration says, to an
+//! [`Adoption`]. The configuration goes before labels and unit properties, and those before the
+//! defaults. A workload takes all that is below it along: there is no other workload in it.
+//! The machine itself (its init, its service manager, this daemon) is never adopted unless told so.
+
+mod glob;
+mod marks;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use walras_core::units::{Millicores, Weight};
+
+use crate::board::PodKind;
+
+pub use self::glob::Glob;
+pub use self::marks::Marks;
+pub use self::read::read_marks;
+
+/// The longest uid, in bytes: what a recording accepts as a name.
+const UID_MAX: usize = 512;
+/// The longest name that is shown, in characters.
+const NAME_MAX: usize = 120;
+/// Units without which there is no machine, or nobody left to size it.
+const MACHINE: [&str; 8] = [
+    "init.scope",
+    "dbus.service",
+    "docker.service",
+    "containerd.service",
+    "libvirtd.service",
+    "ssh.service",
+    "sshd.service",
+    "walras-host.service",
+];
+
+/// Which cgroups are workloads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdoptRules {
+    /// Those that Walras made.
+    pub walras: Reach,
+    /// Docker's containers.
+    pub docker: Reach,
+    /// Podman's containers.
+    pub podman: Reach,
+    /// The services and scopes of systemd.
+    pub systemd: Reach,
+    /// Any other, by its path.
+    pub paths: Vec<Glob>,
+    /// Where Docker keeps its containers.
+    pub docker_root: PathBuf,
+    /// Where Podman keeps its containers.
+    pub podman_root: PathBuf,
+    /// The least a workload is granted that says nothing.
+    pub min: Millicores,
+    /// The most it is granted; the whole machine where nothing is said.
+    pub max: Option<Millicores>,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// What is said about single workloads. The first that says something counts.
+    pub rules: Vec<Rule>,
+}
+
+/// Which workloads of a kind are adopted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All that do not say otherwise.
+    All,
+    /// Those that ask for it.
+    Marked,
+    /// None.
+    Nobody,
+}
+
+/// What the configuration says about workloads whose name or path fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Which workloads.
+    pub matches: Glob,
+    /// Whether they are sized.
+    pub managed: Option<bool>,
+    /// The least they are granted.
+    pub min: Option<Millicores>,
+    /// The most they are granted.
+    pub max: Option<Millicores>,
+    /// What their claims count for.
+    pub weight: Option<Weight>,
+    /// Their latency target.
+    pub target_latency_ms: Option<f64>,
+}
+
+/// Where a workload comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Walras made it.
+    Walras,
+    /// A container of Docker.
+    Docker,
+    /// A container of Podman.
+    Podman,
+    /// A service or scope of systemd.
+    Systemd,
+    /// The configuration names its path.
+    Path,
+}
+
+/// A cgroup that may be a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Where it comes from.
+    pub source: Source,
+    /// What it is called there: a container's id, a unit's name, the last part of a path.
+    pub id: String,
+    /// Its path below the root of its hierarchy, without a slash at the start, fit to be printed.
+    pub path: String,
+}
+
+/// What is to become of a cgroup.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judged {
+    /// It is a workload.
+    Adopt(Box<Adoption>),
+    /// It is none, but there may be some below it.
+    LookBelow,
+    /// It is none, and neither is anything below it.
+    Leave,
+}
+
+/// A workload, and the terms it is sized on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adoption {
+    /// Its identity: its path.
+    pub uid: String,
+    /// What a person calls it.
+    pub name: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// What it has in common with those before and after it.
+    pub workload: String,
+    /// The least it is granted.
+    pub min: Millicores,
+    /// The most it is granted; the whole machine where nothing is said.
+    pub max: Option<Millicores>,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// Its latency target.
+    pub target_latency_ms: Option<f64>,
+    /// What was written about it and could not be understood, in sentences.
+    pub complaints: Vec<String>,
+}
+
+/// Whether a path looks like one of a workload. `path` has no slash at its start.
+#[must_use]
+pub fn recognise(rules: &AdoptRules, path: &str) -> Option<Seen> {
+    let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let above = parent.rsplit('/').next().unwrap_or_default();
+    let seen = |source, id: &str| Some(Seen { source, id: id.to_owned(), path: path.to_owned() });
+    if rules.paths.iter().any(|glob| glob.matches(path)) {
+        return seen(Source::Path, last);
+    }
+    if above == "walras" && !last.is_empty() {
+        return seen(Source::Walras, last);
+    }
+    if above == "docker" && is_container_id(last) {
+        return seen(Source::Docker, last);
+    }
+    let stem = last.strip_suffix(".scope").unwrap_or(last);
+    if let Some(id) = stem.strip_prefix("docker-").filter(|id| is_container_id(id)) {
+        return seen(Source::Docker, id);
+    }
+    if let Some(id) = stem.strip_prefix("libpod-").filter(|id| is_container_id(id)) {
+        return seen(Source::Podman, id);
+    }
+    let is_unit = last.ends_with(".service") || last.ends_with(".scope");
+    if is_unit { seen(Source::Systemd, last) } else { None }
+}
+
+/// What is to become of a cgroup that may be a workload and says `marks` about itself.
+#[must_use]
+pub fn judge(rules: &AdoptRules, seen: &Seen, marks: &Marks) -> Judged {
+    let name = name_of(seen, marks);
+    let fits = |rule: &&Rule| {
+        rule.matches.matches(&seen.path)
+            || rule.matches.matches(&name)
+            || rule.matches.matches(&seen.id)
+    };
+    let fitting: Vec<&Rule> = rules.rules.iter().filter(fits).collect();
+    let managed = fitting.iter().find_map(|rule| rule.managed).or(marks.managed);
+    let wanted = match (managed, rules.reach(seen.source)) {
+        (Some(managed), _) => managed,
+        (None, Reach::All) => !is_machine(seen),
+        (None, Reach::Marked | Reach::Nobody) => false,
+    };
+    let switched_off = rules.reach(seen.source) == Reach::Nobody
+        && fitting.iter().all(|rule| rule.managed.is_none());
+    if !wanted || switched_off {
+        // A unit may hold containers; whoever said no meant all of it.
+        let may_hold_others = seen.source == Source::Systemd && managed.is_none();
+        return if may_hold_others { Judged::LookBelow } else { Judged::Leave };
+    }
+    let mut complaints = marks.complaints.clone();
+    if seen.path.len() > UID_MAX {
+        return Judged::Leave;
+    }
+    let min = fitting.iter().find_map(|rule| rule.min).or(marks.min).unwrap_or(rules.min);
+    let max = fitting.iter().find_map(|rule| rule.max).or(marks.max).or(rules.max);
+    if let Some(max) = max.filter(|max| *max < min) {
+        complaints.push(format!("its max of {max} is less than its min of {min}, which counts"));
+    }
+    let weight = fitting.iter().find_map(|rule| rule.weight).or(marks.weight);
+    let target = fitting.iter().find_map(|rule| rule.target_latency_ms);
+    Judged::Adopt(Box::new(Adoption {
+        uid: seen.path.clone(),
+        workload: workload_of(seen, &name),
+        name,
+        source: seen.source,
+        min,
+        max: max.map(|max| max.max(min)),
+        weight: weight.unwrap_or(rules.weight),
+        target_latency_ms: target.or(marks.target_latency_ms),
+        complaints,
+    }))
+}
+
+fn is_container_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_machine(seen: &Seen) -> bool {
+    seen.source == Source::Systemd
+        && (MACHINE.contains(&seen.id.as_str()) || seen.id.starts_with("systemd-"))
+}
+
+fn name_of(seen: &Seen, marks: &Marks) -> String {
+    let short = match seen.source {
+        Source::Docker | Source::Podman => seen.id.get(..12).unwrap_or(&seen.id),
+        Source::Walras | Source::Systemd | Source::Path => seen.id.as_str(),
+    };
+    let name = marks.name.as_deref().unwrap_or(short);
+    let printable = name.chars().take(NAME_MAX);
+    printable.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A container that is made anew has another id and the same name.
+fn workload_of(seen: &Seen, name: &str) -> String {
+    match seen.source {
+        Source::Docker | Source::Podman => format!("{}/{name}", seen.source.name()),
+        Source::Walras | Source::Systemd | Source::Path => seen.path.clone(),
+    }
+}
+
+// === impl AdoptRules, Reach, Source ===
+
+impl Default for AdoptRules {
+    fn default() -> Self {
+        Self {
+            walras: Reach::All,
+            docker: Reach::All,
+            podman: Reach::All,
+            systemd: Reach::Marked,
+            paths: Vec::new(),
+            docker_root: PathBuf::from("/var/lib/docker"),
+            podman_root: PathBuf::from("/var/lib/containers/storage"),
+            min: Millicores::new(100),
+            max: None,
+            weight: Weight::ONE,
+            rules: Vec::new(),
+        }
+    }
+}
+
+impl AdoptRules {
+    const fn reach(&self, source: Source) -> Reach {
+        match source {
+            Source::Walras => self.walras,
+            Source::Docker => self.docker,
+            Source::Podman => self.podman,
+            Source::Systemd => self.systemd,
+            Source::Path => Reach::All,
+        }
+    }
+}
+
+impl Reach {
+    /// The words of the configuration.
+    pub(crate) const WORDS: [(&'static str, Self); 3] =
+        [("all", Self::All), ("marked", Self::Marked), ("none", Self::Nobody)];
+}
+
+impl Source {
+    /// The name a user reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Walras => "walras",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Systemd => "systemd",
+            Self::Path => "path",
+        }
+    }
+}
+
+impl From<Source> for PodKind {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Walras => Self::Walras,
+            Source::Docker => Self::Docker,
+            Source::Podman => Self::Podman,
+            Source::Systemd => Self::Systemd,
+            Source::Path => Self::Path,
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What the board keeps of one pod: a copy of the node's report, rates between its samples, points
+//! of the last hour, and the last changes and notes.
+//!
+//! Memory per pod is bounded, whatever happens to it. Changes and notes are kept as data and become
+//! text when somebody asks.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use walras_core::demand::{self, Reading, Sample, Signal};
+use walras_core::market::Grant;
+use walras_core::need::Bounds;
+use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, Why};
+use walras_core::units::{Millicores, PodUid, Span, Weight};
+use walras_wire::state::ChangeResult;
+
+use super::PodLabel;
+use super::history::{Point, Points};
+
+/// So many changes and so many notes are kept of each pod.
+const KEPT: usize = 20;
+/// Rates are taken over at least this long: a second, give or take what sampling is late.
+const RATE_WINDOW: Span = Span::from_ms(900);
+
+/// What is known of one pod.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) uid: PodUid,
+    pub(super) label: PodLabel,
+    pub(super) bounds: Bounds,
+    pub(super) weight: Weight,
+    pub(super) in_force: InForce,
+    pub(super) need: Option<Millicores>,
+    pub(super) grant: Option<Grant>,
+    pub(super) latency_missed: bool,
+    pub(super) hot: bool,
+    /// What it did between the last clearing and the one before.
+    pub(super) cleared: Option<Signal>,
+    /// What it did in the last second.
+    pub(super) lately: Option<Signal>,
+    pub(super) points: Points,
+    /// Newest first.
+    pub(super) changes: VecDeque<Made>,
+    /// Newest first.
+    pub(super) notes: VecDeque<Noted>,
+    latest: Option<Sample>,
+    rate_from: Option<Sample>,
+    point_from: Option<Sample>,
+}
+
+/// A change that was made, or tried.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) at_ms: u64,
+    pub(super) tick: Loop,
+    pub(super) from: Setting,
+    pub(super) to: Setting,
+    pub(super) why: Why,
+    pub(super) result: ChangeResult,
+}
+
+/// What a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) limit: Millicores,
+    pub(super) request: Millicores,
+}
+
+/// Something that was noticed, with the number of times it was so in a row.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) at_ms: u64,
+    pub(super) note: Note,
+    pub(super) times: u32,
+}
+
+/// The pod that a note is about, if it is about one.
+pub(super) fn about(note: &Note) -> Option<&PodUid> {
+    match note {
+        Note::UnknownPod { uid }
+        | Note::PodReplaced { uid }
+        | Note::SampleOutOfOrder { uid }
+        | Note::CounterReset { uid }
+        | Note::SampleMissing { uid, .. }
+        | Note::AtMax { uid, .. }
+        | Note::LateElsewhere { uid, .. }
+        | Note::NoRoom { uid, .. }
+        | Note::Contained { uid, .. }
+        | Note::ChangeHeld { uid, .. } => Some(uid),
+        Note::ClockWentBack { .. }
+        | Note::ModeChanged { .. }
+        | Note::RequestsForced { .. }
+        | Note::LimitsForced { .. }
+        | Note::TableRefused { .. }
+        | Note::TooManyTables { .. }
+        | Note::NotesDropped { .. } => None,
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn new(facts: &PodFacts, label: PodLabel) -> Self {
+        Self {
+            uid: facts.uid.clone(),
+            label,
+            bounds: facts.bounds,
+            weight: facts.weight,
+            in_force: InForce {
+                limit: facts.limit,
+                request: facts.request.unwrap_or(facts.bounds.min()),
+                weight: None,
+                burst: Millicores::ZERO,
+            },
+            need: None,
+            grant: None,
+            latency_missed: false,
+            hot: true,
+            cleared: None,
+            lately: None,
+            points: Points::default(),
+            changes: VecDeque::new(),
+            notes: VecDeque::new(),
+            latest: None,
+            rate_from: None,
+            point_from: None,
+        }
+    }
+
+    /// Takes the facts of `new`, and keeps what happened before.
+    pub(super) fn replace_by(&mut self, new: Self) {
+        let old = mem::replace(self, new);
+        self.points = old.points;
+        self.changes = old.changes;
+        self.notes = old.notes;
+    }
+
+    /// Takes in what the node knows of the pod after a tick.
+    pub(super) fn look_at(&mut self, report: &PodReport<'_>) {
+        self.bounds = report.bounds;
+        self.weight = report.weight;
+        self.in_force = report.in_force;
+        self.need = report.need;
+        self.grant = report.grant.copied();
+        self.latency_missed = report.latency_missed;
+        self.hot = report.hot;
+        self.cleared = report.signal.copied();
+        self.latest = report.latest.copied();
+        if let Some(signal) = rate(&mut self.rate_from, self.latest, RATE_WINDOW) {
+            self.lately = Some(signal);
+        }
+    }
+
+    /// The point of the last hour that ends now.
+    pub(super) fn point(&mut self) -> (Point, Option<Signal>) {
+        let signal = rate(&mut self.point_from, self.latest, demand::WINDOW_FLOOR);
+        let point = Point {
+            usage: signal.map(|signal| signal.usage),
+            need: self.need,
+            request: Some(self.in_force.request),
+            limit: Some(self.in_force.limit),
+            throttled: signal.map(|signal| signal.period_ratio),
+        };
+        (point, signal)
+    }
+
+    /// An action was carried out, or was not.
+    pub(super) fn changed(
+        &mut self,
+        action: &Action,
+        tick: Loop,
+        result: ChangeResult,
+        at_ms: u64,
+    ) {
+        let InForce { limit, request, .. } = self.in_force;
+        let made = Made {
+            at_ms,
+            tick,
+            from: Setting { limit, request },
+            to: Setting { limit: action.limit, request: action.request },
+            why: action.why,
+            result,
+        };
+        if self.changes.front().is_some_and(|last| made.repeats(last)) {
+            self.changes.pop_front();
+        }
+        keep(&mut self.changes, made);
+    }
+
+    /// Something was noticed. What is noticed again and again is kept once, and counted.
+    pub(super) fn noticed(&mut self, note: &Note, at_ms: u64) {
+        match self.notes.front_mut() {
+            Some(last) if mem::discriminant(&last.note) == mem::discriminant(note) => {
+                *last = Noted { at_ms, note: note.clone(), times: last.times.saturating_add(1) };
+            }
+            Some(_) | None => {
+                keep(&mut self.notes, Noted { at_ms, note: note.clone(), times: 1 });
+            }
+        }
+    }
+}
+
+// === impl Made ===
+
+impl Made {
+    /// Whether it says no more than the one before. Weights that are trimmed again and again, and
+    /// what a daemon that only watches would do at every tick, would push out the rest.
+    fn repeats(&self, last: &Self) -> bool {
+        if self.result != last.result {
+            return false;
+        }
+        match self.result {
+            ChangeResult::Done => self.why == Why::Trimmed && last.why == Why::Trimmed,
+            ChangeResult::OnlyWatching | ChangeResult::Failed(_) => self.to == last.to,
+        }
+    }
+}
+
+fn keep<T>(kept: &mut VecDeque<T>, new: T) {
+    kept.truncate(KEPT - 1);
+    kept.push_front(new);
+}
+
+/// What happened from `from` to `latest`, once that is long enough; then `from` moves on.
+fn rate(from: &mut Option<Sample>, latest: Option<Sample>, at_least: Span) -> Option<Signal> {
+    let latest = latest?;
+    let Some(since) = *from else {
+        *from = Some(latest);
+        return None;
+    };
+    if latest.at == since.at {
+        return None;
+    }
+    match demand::read(&since, &latest) {
+        Reading::Window(signal) if signal.window >= at_least => {
+            *from = Some(latest);
+            Some(signal)
+        }
+        Reading::Window(_) | Reading::TooShort => None,
+        Reading::Reset | Reading::OutOfOrder => {
+            *from = Some(latest);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::PodKind;
+    use walras_core::node::{Node, Outcome};
+    use walras_core::profile::Profile;
+    use walras_core::smooth::weight::KernelWeight;
+    use walras_core::units::Moment;
+
+    fn entry() -> Entry {
+        let facts = PodFacts {
+            uid: PodUid::new("u"),
+            workload: None,
+            bounds: Bounds::new(Millicores::new(100), Millicores::new(2000)),
+            weight: Weight::ONE,
+            limit: Millicores::new(500),
+            request: None,
+        };
+        let name = "web".to_owned();
+        let label =
+            PodLabel { name, kind: PodKind::Path, original_limit: None, target_latency_ms: None };
+        Entry::new(&facts, label)
+    }
+
+    /// The limits of the changes that are kept, newest first, after those in `limits`.
+    fn check(limits: &[u64], why: Why, result: &ChangeResult) -> Vec<u64> {
+        let mut entry = entry();
+        for (at_ms, limit) in (0..).zip(limits) {
+            let limit = Millicores::new(*limit);
+            let action = Action {
+                uid: entry.uid.clone(),
+                limit,
+                request: limit,
+                weight: KernelWeight::from_request(limit),
+                burst: Millicores::ZERO,
+                why,
+            };
+            entry.changed(&action, Loop::Slow, result.clone(), at_ms);
+        }
+        entry.changes.iter().map(|made| made.to.limit.get()).collect()
+    }
+
+    #[test]
+    fn twenty_changes_are_kept_the_newest_first() {
+        let limits: Vec<u64> = (1..=50).collect();
+        let kept = check(&limits, Why::LatencyMissed, &ChangeResult::Done);
+        assert_eq!(kept, (31..=50).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_says_no_more_than_the_last_one_takes_its_place() {
+        assert_eq!(check(&[5, 6, 7], Why::Trimmed, &ChangeResult::Done), [7]);
+        assert_eq!(check(&[5, 5, 5], Why::LatencyMissed, &ChangeResult::Done).len(), 3);
+        let watching = ChangeResult::OnlyWatching;
+        assert_eq!(check(&[5, 5, 6, 6, 5], Why::LatencyMissed, &watching), [5, 6, 5]);
+        let failed = ChangeResult::Failed("read-only".to_owned());
+        assert_eq!(check(&[5, 5], Why::LatencyMissed, &failed), [5]);
+    }
+
+    #[test]
+    fn what_is_noticed_in_a_row_is_kept_once_and_counted() {
+        let mut entry = entry();
+        let at_max = Note::AtMax { uid: entry.uid.clone(), max: Millicores::new(2000) };
+        let reset = Note::CounterReset { uid: entry.uid.clone() };
+        for (at_ms, note) in [&at_max, &at_max, &reset, &at_max].into_iter().enumerate() {
+            entry.noticed(note, u64::try_from(at_ms).unwrap());
+        }
+        let kept: Vec<(u64, u32)> =
+            entry.notes.iter().map(|noted| (noted.at_ms, noted.times)).collect();
+        assert_eq!(kept, [(3, 1), (2, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn usage_is_taken_from_two_samples_about_a_second_apart() {
+        let mut node = Node::new(Millicores::new(4000), Profile::DIRECT);
+        let mut entry = entry();
+        let facts = PodFacts {
+            uid: entry.uid.clone(),
+            workload: None,
+            bounds: entry.bounds,
+            weight: Weight::ONE,
+            limit: Millicores::new(500),
+            request: None,
+        };
+        node.pod_added(facts, Moment::ORIGIN);
+        let mut usages = Vec::new();
+        for ms in [0, 200, 1000, 1200, 2000] {
+            // A quarter of a core all the time.
+            let usage = Span::from_us(ms * 250);
+            let sample = Sample { at: Moment::from_ms(ms), usage, ..Sample::default() };
+            node.sampled(&entry.uid, sample);
+            let Outcome { .. } = node.fast_tick(Moment::from_ms(ms));
+            node.pods().for_each(|report| entry.look_at(&report));
+            usages.push(entry.lately.map(|signal| (signal.usage.get(), signal.window)));
+        }
+        let second = Some((250, Span::from_s(1)));
+        assert_eq!(usages, [None, None, second, second, second]);
+    }
+}

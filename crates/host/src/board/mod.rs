@@ -1,0 +1,369 @@
+//! What a node daemon tells: the loop writes here after every tick, the server reads.
+//!
+//! The loop only copies numbers; text and messages are made when somebody asks, so that a daemon
+//! nobody looks at pays next to nothing for being able to answer. Everything kept is bounded: an
+//! hour of points, the last changes and the last notes of each pod.
+//!
+//! `Board` is shared by reference. Its lock is held for as long as it takes to copy, never while
+//! anything is written to a file or a socket.
+
+mod entry;
+mod health;
+mod history;
+mod lookup;
+mod story;
+mod tally;
+mod view;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use walras_core::market::{Fairness, Mode};
+use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::units::{Millicores, PodUid, Ratio, Span};
+use walras_wire::state::{ChangeResult, Explanation, History, NodeState};
+
+use entry::Entry;
+pub use health::Health;
+use history::Hour;
+pub use lookup::LookupError;
+pub use tally::{BUCKETS_US, Duration, Tally};
+
+/// Who is telling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The daemon's version.
+    pub version: String,
+    /// The machine's name.
+    pub host: String,
+    /// The profile its constants started from.
+    pub profile: String,
+    /// Whether it changes anything, or only watches.
+    pub acting: bool,
+}
+
+/// What a person knows a pod by, and what it came with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodLabel {
+    /// What a person calls it.
+    pub name: String,
+    /// Where it comes from.
+    pub kind: PodKind,
+    /// The limit it came with; nothing where it came without.
+    pub original_limit: Option<Millicores>,
+    /// The latency target, if it has one.
+    pub target_latency_ms: Option<f64>,
+}
+
+/// Where a pod comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodKind {
+    /// Made by Walras itself.
+    Walras,
+    /// A container of Docker.
+    Docker,
+    /// A container of Podman.
+    Podman,
+    /// A service or scope of systemd.
+    Systemd,
+    /// A cgroup that the configuration names by its path.
+    Path,
+    /// A pod of Kubernetes.
+    Kubernetes,
+}
+
+/// How long the parts of one tick took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Took {
+    /// Reading counters.
+    pub sampling: Span,
+    /// Deciding.
+    pub deciding: Span,
+    /// Carrying out what was decided.
+    pub acting: Span,
+}
+
+/// What a node daemon tells.
+#[derive(Debug)]
+pub struct Board {
+    inner: Mutex<Inner>,
+    started: Instant,
+}
+
+/// What is known, behind the lock.
+#[derive(Debug)]
+struct Inner {
+    identity: Identity,
+    problems: Vec<String>,
+    /// In uid order, as the node has them.
+    entries: Vec<Entry>,
+    hour: Hour,
+    tally: Tally,
+    market: Market,
+    at_ms: u64,
+    last_tick: Option<Instant>,
+}
+
+/// How the market stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Market {
+    capacity: Millicores,
+    limit_budget: Millicores,
+    fairness: Fairness,
+    mode: Mode,
+    price: Ratio,
+    multiplier: Ratio,
+    /// How often the loop ticks.
+    interval: Span,
+}
+
+// === impl Board: facts ===
+
+impl Board {
+    /// A board on which nothing stands yet.
+    #[must_use]
+    pub fn new(identity: Identity) -> Self {
+        Self { inner: Mutex::new(Inner::new(identity)), started: Instant::now() }
+    }
+
+    /// The daemon was configured anew.
+    pub fn set_identity(&self, identity: Identity) {
+        self.lock().identity = identity;
+    }
+
+    /// What a person should know, in sentences, the most urgent first; replaces what was there.
+    pub fn set_problems(&self, problems: Vec<String>) {
+        self.lock().problems = problems;
+    }
+
+    /// A pod was adopted, or came back with other facts.
+    pub fn pod_added(&self, facts: &PodFacts, label: PodLabel) {
+        let mut inner = self.lock();
+        let entry = Entry::new(facts, label);
+        match inner.find(&facts.uid) {
+            Ok(place) => inner.entries[place].replace_by(entry),
+            Err(place) => inner.entries.insert(place, entry),
+        }
+    }
+
+    /// A pod is gone.
+    pub fn pod_removed(&self, uid: &PodUid) {
+        let mut inner = self.lock();
+        if let Ok(place) = inner.find(uid) {
+            inner.entries.remove(place);
+        }
+    }
+
+    /// The counters of a pod could not be read.
+    pub fn read_failed(&self, _uid: &PodUid) {
+        self.lock().tally.read_errors += 1;
+    }
+
+    /// A tick took so long.
+    pub fn tick_took(&self, tick: Loop, took: Took) {
+        self.lock().tally.took(tick, took);
+    }
+
+    /// A tick was made and carried out. `results` says what became of each action of `outcome`, in
+    /// the same order; `at_unix_ms` is the time of day.
+    pub fn ticked(
+        &self,
+        node: &Node,
+        outcome: &Outcome,
+        results: &[(PodUid, ChangeResult)],
+        at_unix_ms: u64,
+    ) {
+        let mut inner = self.lock();
+        inner.last_tick = Some(Instant::now());
+        inner.ticked(node, outcome, results, at_unix_ms);
+    }
+}
+
+// === impl Board: queries ===
+
+impl Board {
+    /// The whole node.
+    #[must_use]
+    pub fn state(&self) -> NodeState {
+        let uptime_s = self.started.elapsed().as_secs();
+        let inner = self.lock();
+        let mut state = view::node(&inner, uptime_s);
+        match self.health_of(&inner) {
+            Health::Fine => {}
+            sick @ (Health::NeverTicked | Health::Late(_)) => {
+                state.problems.insert(0, format!("Nothing is decided any more: {sick}."));
+            }
+        }
+        state
+    }
+
+    /// Why a pod has what it has. It goes by its uid, or by its name if no other pod has it.
+    pub fn explain(&self, asked: &str) -> Result<Explanation, LookupError> {
+        let inner = self.lock();
+        let entry = lookup::look_up(&inner.entries, asked)?;
+        Ok(view::explanation(&inner, entry))
+    }
+
+    /// The last hour of a pod, or of the whole node.
+    pub fn history(&self, asked: Option<&str>) -> Result<History, LookupError> {
+        let inner = self.lock();
+        Ok(match asked {
+            Some(asked) => inner.hour.of_pod(&lookup::look_up(&inner.entries, asked)?.points),
+            None => inner.hour.of_node(),
+        })
+    }
+
+    /// How long ago the loop last ticked; nothing if it never did.
+    #[must_use]
+    pub fn last_tick_age(&self) -> Option<Span> {
+        let last = self.lock().last_tick?;
+        Some(Span::from_us(u64::try_from(last.elapsed().as_micros()).unwrap_or(u64::MAX)))
+    }
+
+    /// Whether the loop still ticks.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health_of(&self.lock())
+    }
+
+    /// The machine's name.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.lock().identity.host.clone()
+    }
+
+    /// Everything that is counted.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.lock().tally.clone()
+    }
+
+    fn health_of(&self, inner: &Inner) -> Health {
+        let last_tick = inner.last_tick.map(|last| last.elapsed());
+        health::judge(last_tick, self.started.elapsed(), inner.market.interval)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whoever panicked while holding the lock left numbers that are at worst a tick old.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn new(identity: Identity) -> Self {
+        Self {
+            identity,
+            problems: Vec::new(),
+            entries: Vec::new(),
+            hour: Hour::default(),
+            tally: Tally::default(),
+            market: Market::default(),
+            at_ms: 0,
+            last_tick: None,
+        }
+    }
+
+    fn find(&self, uid: &PodUid) -> Result<usize, usize> {
+        self.entries.binary_search_by(|entry| entry.uid.cmp(uid))
+    }
+
+    fn ticked(
+        &mut self,
+        node: &Node,
+        outcome: &Outcome,
+        results: &[(PodUid, ChangeResult)],
+        at_ms: u64,
+    ) {
+        self.at_ms = at_ms;
+        self.market = Market::of(node);
+        self.tally.ticked(outcome);
+        for (place, action) in outcome.actions.iter().enumerate() {
+            let result = result_of(results, place, &action.uid);
+            self.tally.changed(&result);
+            if let Ok(place) = self.find(&action.uid) {
+                self.entries[place].changed(action, outcome.tick, result, at_ms);
+            }
+        }
+        for note in &outcome.notes {
+            let about = entry::about(note).and_then(|uid| self.find(uid).ok());
+            if let Some(place) = about {
+                self.entries[place].noticed(note, at_ms);
+            }
+        }
+        self.look_at(node);
+        let Self { entries, hour, market, .. } = self;
+        hour.passed(at_ms, market.price, entries);
+    }
+
+    /// Copies what is known of each pod. Both sides are in uid order, so one pass does.
+    fn look_at(&mut self, node: &Node) {
+        let mut entries = self.entries.iter_mut().peekable();
+        for report in node.pods() {
+            while entries.next_if(|entry| entry.uid < *report.uid).is_some() {}
+            if let Some(entry) = entries.next_if(|entry| entry.uid == *report.uid) {
+                entry.look_at(&report);
+            }
+        }
+    }
+}
+
+/// What became of the action at `place`. A driver that says nothing about it did nothing.
+fn result_of(results: &[(PodUid, ChangeResult)], place: usize, uid: &PodUid) -> ChangeResult {
+    let told = results
+        .get(place)
+        .filter(|(told, _)| told == uid)
+        .or_else(|| results.iter().find(|(told, _)| told == uid));
+    match told {
+        Some((_, result)) => result.clone(),
+        None => ChangeResult::Failed("nobody carried it out".to_owned()),
+    }
+}
+
+// === impl Market ===
+
+impl Market {
+    fn of(node: &Node) -> Self {
+        Self {
+            capacity: node.capacity(),
+            limit_budget: node.limit_budget(),
+            fairness: node.profile().fairness,
+            mode: node.mode(),
+            price: node.price(),
+            multiplier: node.multiplier(),
+            interval: node.profile().fast_loop_interval_ms,
+        }
+    }
+}
+
+impl Default for Market {
+    fn default() -> Self {
+        Self {
+            capacity: Millicores::ZERO,
+            limit_budget: Millicores::ZERO,
+            fairness: Fairness::Nash,
+            mode: Mode::Uncongested,
+            price: Ratio::ZERO,
+            multiplier: Ratio::ZERO,
+            interval: Span::ZERO,
+        }
+    }
+}
+
+// === impl PodKind ===
+
+impl PodKind {
+    /// The name a user reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Walras => "walras",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Systemd => "systemd",
+            Self::Path => "path",
+            Self::Kubernetes => "kubernetes",
+        }
+    }
+}

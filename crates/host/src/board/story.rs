@@ -1,0 +1,353 @@
+//! Why a pod has what it has, in sentences: a pure function from figures to text.
+//!
+//! The order is that of a decision: what the pod did, what it needs, how the market stands, what it
+//! was granted, what is set on it, what changed last, and what was held back. Every sentence stands
+//! on its own, and numbers are those of the same moment.
+
+use walras_core::market::Mode;
+use walras_core::node::Note;
+use walras_core::units::{Millicores, Ratio};
+use walras_wire::state::{Change, ChangeResult, PodState};
+
+use super::Market;
+
+/// What there is to tell from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene<'a> {
+    /// How the pod stands.
+    pub(super) pod: &'a PodState,
+    /// How the market stood at the last clearing.
+    pub(super) market: &'a Market,
+    /// All needs together.
+    pub(super) need: Millicores,
+    /// Whether the market was cleared at all.
+    pub(super) cleared: bool,
+    /// Whether the daemon changes anything.
+    pub(super) acting: bool,
+    /// When this is told.
+    pub(super) now_ms: u64,
+}
+
+/// The story of one pod.
+pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
+    let pod = scene.pod;
+    let mut told = vec![did(pod), needs(pod), market(scene)];
+    told.extend(granted(pod));
+    told.push(set(pod));
+    if pod.latency_missed {
+        told.push(match pod.target_latency_ms {
+            Some(target) => format!("It misses its latency target of {target} ms."),
+            None => "It misses its latency target.".to_owned(),
+        });
+    }
+    match &pod.last_change {
+        Some(change) => told.push(changed(change, scene.now_ms)),
+        None => told.push("Nothing was changed since it was adopted.".to_owned()),
+    }
+    if !scene.acting {
+        told.push(
+            "Walras only watches here: the limit is as others set it, the request is what it would \
+             set."
+                .to_owned(),
+        );
+    }
+    told
+}
+
+/// A note as one reads it beside the pod it is about.
+pub(super) fn noted(note: &Note, times: u32) -> String {
+    let text = match note {
+        // The node counts time from a moment of its own, which means nothing to a reader.
+        Note::ChangeHeld { .. } => "a change is wanted, and waits until the pod may change".into(),
+        Note::UnknownPod { .. }
+        | Note::PodReplaced { .. }
+        | Note::SampleOutOfOrder { .. }
+        | Note::CounterReset { .. }
+        | Note::SampleMissing { .. }
+        | Note::ClockWentBack { .. }
+        | Note::ModeChanged { .. }
+        | Note::AtMax { .. }
+        | Note::LateElsewhere { .. }
+        | Note::NoRoom { .. }
+        | Note::Contained { .. }
+        | Note::RequestsForced { .. }
+        | Note::LimitsForced { .. }
+        | Note::TableRefused { .. }
+        | Note::TooManyTables { .. }
+        | Note::NotesDropped { .. } => without_uid(note),
+    };
+    match times {
+        0 | 1 => text,
+        times => format!("{text} ({times} times in a row)"),
+    }
+}
+
+/// How long ago something was, for people.
+pub(super) fn ago(now_ms: u64, then_ms: u64) -> String {
+    match now_ms.saturating_sub(then_ms) / 1000 {
+        0 => "Just now".to_owned(),
+        s @ 1..120 => format!("{s} s ago"),
+        s @ 120..7200 => format!("{} min ago", s / 60),
+        s => format!("{} h ago", s / 3600),
+    }
+}
+
+fn without_uid(note: &Note) -> String {
+    let text = note.to_string();
+    match super::entry::about(note) {
+        Some(uid) => {
+            let rest = text.strip_prefix(uid.as_str()).and_then(|rest| rest.strip_prefix(": "));
+            rest.unwrap_or(&text).to_owned()
+        }
+        None => text,
+    }
+}
+
+fn did(pod: &PodState) -> String {
+    let Some(usage) = pod.usage_milli else {
+        return "Its counters were not read twice yet, so it is not known what it does.".to_owned();
+    };
+    let used = format!("It uses {}", milli(usage));
+    let of_limit = match Ratio::of(usage, pod.limit_milli).millionths() / 10_000 {
+        0 if usage == 0 => "It is idle".to_owned(),
+        percent => format!("{used}, {percent} % of its limit of {}", milli(pod.limit_milli)),
+    };
+    match pod.throttled_period_ratio {
+        Some(ratio) if ratio > 0.0 => {
+            format!("{of_limit}, and was throttled in {} of its periods.", percent(ratio))
+        }
+        Some(_) | None => format!("{of_limit}, and is not throttled."),
+    }
+}
+
+fn needs(pod: &PodState) -> String {
+    let Some(need) = pod.need_milli else {
+        return "What it needs is estimated when the market is cleared next.".to_owned();
+    };
+    let need_text = milli(need);
+    if need <= pod.min_milli {
+        format!("It needs no more than its min of {}.", milli(pod.min_milli))
+    } else if need >= pod.max_milli {
+        format!("It needs all it may have: its max of {}.", milli(pod.max_milli))
+    } else {
+        format!("It needs {need_text}, going by what it used and how often it was held back.")
+    }
+}
+
+fn market(scene: &Scene<'_>) -> String {
+    let Scene { market, need, .. } = scene;
+    let capacity = market.capacity;
+    if !scene.cleared {
+        return "The market was not cleared yet.".to_owned();
+    }
+    match market.mode {
+        Mode::Uncongested => format!(
+            "The market is uncongested: all pods together need {need} of {capacity}, so everybody \
+             gets what they need."
+        ),
+        Mode::Congested => format!(
+            "The market is congested at a price of {}: all pods together need {need}, and there \
+             are {capacity}. Everybody keeps their min, and the rest is shared by weight.",
+            market.price
+        ),
+        Mode::Overloaded => format!(
+            "The market is overloaded at a price of {}: not even the mins fit into {capacity}, so \
+             everybody is cut.",
+            market.price
+        ),
+    }
+}
+
+fn granted(pod: &PodState) -> Option<String> {
+    let (grant, reason) = (pod.grant_milli?, pod.grant_reason.as_ref()?);
+    let weight = if (pod.weight - 1.0).abs() > f64::EPSILON {
+        format!(" Its weight is {}.", pod.weight)
+    } else {
+        String::new()
+    };
+    Some(format!("It was granted {}: {reason}.{weight}", milli(grant)))
+}
+
+fn set(pod: &PodState) -> String {
+    let limit = milli(pod.limit_milli);
+    let came = match pod.original_limit_milli {
+        Some(original) if original == pod.limit_milli => ", as it came".to_owned(),
+        Some(original) => format!(" (it came with {})", milli(original)),
+        None => " (it came without)".to_owned(),
+    };
+    let mut text = format!("Its limit is {limit}{came}, its request {}", milli(pod.request_milli));
+    if let Some(weight) = pod.kernel_weight {
+        text += &format!(", its kernel weight {weight}");
+    }
+    if pod.burst_milli > 0 {
+        text += &format!(", its burst buffer {}", milli(pod.burst_milli));
+    }
+    text.push('.');
+    if let Some(grant) = pod.grant_milli
+        && pod.limit_milli > grant
+    {
+        let spare = milli(pod.limit_milli - grant);
+        text += &format!(" The limit leaves {spare} above the grant for bursts.");
+    }
+    text
+}
+
+fn changed(change: &Change, now_ms: u64) -> String {
+    let when = ago(now_ms, change.at_ms);
+    let what = match change.limit_to_milli.cmp(&change.limit_from_milli) {
+        std::cmp::Ordering::Less => "lowered its limit",
+        std::cmp::Ordering::Equal => "left its limit",
+        std::cmp::Ordering::Greater => "raised its limit",
+    };
+    let (from, to) = (milli(change.limit_from_milli), milli(change.limit_to_milli));
+    let limits = if change.limit_from_milli == change.limit_to_milli {
+        let (from, to) = (change.request_from_milli, change.request_to_milli);
+        let request = match from == to {
+            true => String::new(),
+            false => format!(" and moved its request from {} to {}", milli(from), milli(to)),
+        };
+        format!("{what} at {}{request}", milli(change.limit_to_milli))
+    } else {
+        format!("{what} from {from} to {to}")
+    };
+    let (who, why) = (&change.r#loop, &change.why);
+    match &change.result {
+        ChangeResult::Done => format!("{when} the {who} loop {limits}: {why}."),
+        ChangeResult::OnlyWatching => {
+            format!("{when} the {who} loop would have {limits}: {why}.")
+        }
+        ChangeResult::Failed(error) => {
+            format!("{when} the {who} loop would have {limits}: {why}. It failed: {error}.")
+        }
+    }
+}
+
+fn milli(amount: u64) -> String {
+    Millicores::new(amount).to_string()
+}
+
+fn percent(ratio: f64) -> String {
+    let percent = ratio * 100.0;
+    if percent < 1.0 { "under 1 %".to_owned() } else { format!("{percent:.0} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use walras_core::market::Fairness;
+
+    const CASES: &str = include_str!("../../testdata/board/story.txt");
+
+    #[test]
+    fn stories_read_as_written() {
+        let mut told = 0;
+        for case in CASES.split("\ncase ").skip(1) {
+            let (head, rest) = case.split_once('\n').unwrap();
+            let (input, expected) = rest.split_once("----\n").unwrap();
+            let expected = expected.split("\n\n").next().unwrap().trim_end();
+            assert_eq!(check(input), expected, "case {head}");
+            told += 1;
+        }
+        assert!(told > 5, "only {told} cases were found");
+    }
+
+    /// The story of a pod given as `key=value` words; what is not given is as in the first case.
+    fn check(input: &str) -> String {
+        let value = |key: &str| {
+            let mut words = input.lines().flat_map(|line| line.split_whitespace());
+            words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+        };
+        let number = |key| value(key).map(|text: &str| text.parse::<u64>().unwrap());
+        let ratio = |key| value(key).map(|text: &str| text.parse::<f64>().unwrap());
+        let line =
+            |key: &str| input.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+        let pod = PodState {
+            uid: "u".to_owned(),
+            name: "web".to_owned(),
+            kind: "path".to_owned(),
+            min_milli: number("min").unwrap_or(100),
+            max_milli: number("max").unwrap_or(2000),
+            weight: ratio("weight").unwrap_or(1.0),
+            usage_milli: number("usage"),
+            need_milli: number("need"),
+            grant_milli: number("grant"),
+            grant_reason: line("reason").map(str::to_owned),
+            request_milli: number("request").unwrap_or(100),
+            limit_milli: number("limit").unwrap_or(500),
+            burst_milli: number("burst").unwrap_or(0),
+            kernel_weight: number("kernel_weight").map(|weight| u32::try_from(weight).unwrap()),
+            original_limit_milli: number("original"),
+            throttled_period_ratio: ratio("throttled"),
+            throttle_ratio: None,
+            target_latency_ms: ratio("target_ms"),
+            latency_missed: value("late").is_some(),
+            hot: false,
+            last_change: line("change").map(|text| change(text, line("result"))),
+        };
+        let market = Market {
+            capacity: Millicores::new(number("capacity").unwrap_or(4000)),
+            limit_budget: Millicores::new(8000),
+            fairness: Fairness::Nash,
+            mode: match value("mode") {
+                None => Mode::Uncongested,
+                Some("congested") => Mode::Congested,
+                Some("overloaded") => Mode::Overloaded,
+                Some(other) => panic!("no mode {other}"),
+            },
+            price: Ratio::from_millionths(number("price_ppm").unwrap_or(0)),
+            multiplier: Ratio::ZERO,
+            interval: walras_core::units::Span::ZERO,
+        };
+        let scene = Scene {
+            pod: &pod,
+            market: &market,
+            need: Millicores::new(number("needs").unwrap_or(1000)),
+            cleared: value("cleared") != Some("no"),
+            acting: value("acting") != Some("no"),
+            now_ms: number("now").unwrap_or(60_000),
+        };
+        sentences(&scene).join("\n")
+    }
+
+    /// A change as `AT FROM TO REQUEST_FROM REQUEST_TO LOOP WHY`.
+    fn change(text: &str, result: Option<&str>) -> Change {
+        let mut words = text.splitn(6, ' ');
+        let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+        let (at_ms, limit_from_milli, limit_to_milli) = (number(), number(), number());
+        let (request_from_milli, request_to_milli) = (number(), number());
+        let (name, why) = words.next().unwrap().split_once(' ').unwrap();
+        Change {
+            at_ms,
+            r#loop: name.to_owned(),
+            limit_from_milli,
+            limit_to_milli,
+            request_from_milli,
+            request_to_milli,
+            why: why.to_owned(),
+            result: match result {
+                None => ChangeResult::Done,
+                Some("only watching") => ChangeResult::OnlyWatching,
+                Some(error) => ChangeResult::Failed(error.to_owned()),
+            },
+        }
+    }
+
+    #[test]
+    fn a_moment_is_told_by_how_long_ago_it_was() {
+        assert_eq!(ago(5_900, 5_000), "Just now");
+        assert_eq!(ago(5_000, 9_000), "Just now", "a clock that was set back");
+        assert_eq!(ago(119_000, 0), "119 s ago");
+        assert_eq!(ago(150_000, 0), "2 min ago");
+        assert_eq!(ago(7_200_000, 0), "2 h ago");
+    }
+
+    #[test]
+    fn a_note_does_not_repeat_whose_it_is() {
+        let uid = walras_core::units::PodUid::new("u");
+        let note = Note::AtMax { uid: uid.clone(), max: Millicores::new(500) };
+        assert_eq!(noted(&note, 1), "held back at its max of 500m");
+        assert_eq!(noted(&note, 7), "held back at its max of 500m (7 times in a row)");
+        let until = walras_core::units::Moment::from_ms(99);
+        assert!(!noted(&Note::ChangeHeld { uid, until }, 1).contains("99"));
+    }
+}

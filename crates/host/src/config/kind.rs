@@ -1,0 +1,270 @@
+//! What a value of the configuration can be: its kind, its range, and how both are told to a
+//! person.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use toml::de::DeValue;
+use walras_core::parse::quantity;
+use walras_core::units::{Millicores, Weight};
+
+use crate::adopt::Glob;
+
+/// A kind of value.
+pub(super) trait Kind {
+    /// What a value of this kind is turned into.
+    type Meaning;
+
+    /// The meaning of a value; none where it is of another kind or out of range.
+    fn accept(&self, written: &DeValue<'_>) -> Option<Self::Meaning>;
+
+    /// What is accepted, to be read after "is not".
+    fn what(&self) -> String;
+}
+
+/// A whole number within a range.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Whole {
+    pub(super) of: &'static str,
+    pub(super) least: u64,
+    pub(super) most: u64,
+}
+
+/// CPU as Kubernetes writes it, or a number of cores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cpu;
+
+/// What a claim counts for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BargainingWeight;
+
+/// A time in milliseconds that need not be whole.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency;
+
+/// Yes or no.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flag;
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address;
+
+/// The name of a machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostName;
+
+/// A path that starts at the root.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AbsolutePath;
+
+/// A pattern of paths of cgroups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pattern;
+
+/// One of a few words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<T: 'static> {
+    pub(super) all: &'static [(&'static str, T)],
+}
+
+/// A number as TOML has it.
+pub(super) fn number(written: &DeValue<'_>) -> Option<f64> {
+    match written {
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(nearest_f64)
+        }
+        DeValue::Float(float) => float.as_str().parse().ok(),
+        DeValue::String(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => None,
+        DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// A text as TOML has it.
+pub(super) fn text<'a>(written: &'a DeValue<'_>) -> Option<&'a str> {
+    match written {
+        DeValue::String(text) => Some(text),
+        DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) => None,
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+/// CPU in words: a quantity that is something, and no more than any machine has.
+pub(crate) fn cpu_from(text: &str) -> Option<Millicores> {
+    let cpu = quantity(text.trim().as_bytes()).ok()?.millicores_ceil().ok()?;
+    (cpu > Millicores::ZERO).then_some(cpu)
+}
+
+/// A bargaining weight from a number.
+pub(crate) fn weight_from(number: f64) -> Option<Weight> {
+    // A negative number becomes zero, which no weight is, and a huge one too large for one.
+    Weight::from_thousandths(u32::try_from(nearest_u64(number * 1e3)).ok()?)
+}
+
+/// A latency target, if it is one: up to an hour.
+pub(crate) fn latency_from(number: f64) -> Option<f64> {
+    (number > 0.0 && number <= 3_600_000.0).then_some(number)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "whoever asks for decimals gets the nearest")]
+const fn nearest_f64(integer: i64) -> f64 {
+    integer as f64
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as meant")]
+fn nearest_u64(number: f64) -> u64 {
+    number.round() as u64
+}
+
+// === impl Kind ===
+
+impl Kind for Whole {
+    type Meaning = u64;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<u64> {
+        let number = match written {
+            DeValue::Integer(integer) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).ok()?
+            }
+            DeValue::Float(_) | DeValue::String(_) | DeValue::Boolean(_) => return None,
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => return None,
+        };
+        (self.least..=self.most).contains(&number).then_some(number)
+    }
+
+    fn what(&self) -> String {
+        let Self { of, least, most } = self;
+        format!("a whole number of {of} from {least} to {most}")
+    }
+}
+
+impl Kind for Cpu {
+    type Meaning = Millicores;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<Millicores> {
+        match text(written) {
+            Some(text) => cpu_from(text),
+            None => {
+                let milli = nearest_u64(number(written)? * 1e3);
+                let amounts = 1..=Millicores::LIMIT.get();
+                amounts.contains(&milli).then_some(Millicores::new(milli))
+            }
+        }
+    }
+
+    fn what(&self) -> String {
+        "CPU such as \"500m\", or a number of cores such as 1.5".to_owned()
+    }
+}
+
+impl Kind for BargainingWeight {
+    type Meaning = Weight;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<Weight> {
+        weight_from(number(written)?)
+    }
+
+    fn what(&self) -> String {
+        "a number from 0.001 to 1000000".to_owned()
+    }
+}
+
+impl Kind for Latency {
+    type Meaning = f64;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<f64> {
+        latency_from(number(written)?)
+    }
+
+    fn what(&self) -> String {
+        "a number of milliseconds above 0 and at most 3600000".to_owned()
+    }
+}
+
+impl Kind for Flag {
+    type Meaning = bool;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<bool> {
+        match written {
+            DeValue::Boolean(flag) => Some(*flag),
+            DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) => None,
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+        }
+    }
+
+    fn what(&self) -> String {
+        "true or false".to_owned()
+    }
+}
+
+impl Kind for Address {
+    type Meaning = SocketAddr;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<SocketAddr> {
+        text(written)?.parse().ok()
+    }
+
+    fn what(&self) -> String {
+        "an address with a port, such as \"127.0.0.1:8082\" or \"[::1]:8082\"".to_owned()
+    }
+}
+
+impl Kind for HostName {
+    type Meaning = String;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<String> {
+        let name = text(written)?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
+        let is_name = (1..=253).contains(&name.len()) && name.bytes().all(fits);
+        is_name.then(|| name.to_ascii_lowercase())
+    }
+
+    fn what(&self) -> String {
+        "the name of a machine, such as \"web1.example\"".to_owned()
+    }
+}
+
+impl Kind for AbsolutePath {
+    type Meaning = PathBuf;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<PathBuf> {
+        let path = PathBuf::from(text(written)?);
+        path.is_absolute().then_some(path)
+    }
+
+    fn what(&self) -> String {
+        "a path that starts with /".to_owned()
+    }
+}
+
+impl Kind for Pattern {
+    type Meaning = Glob;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<Glob> {
+        Glob::new(text(written)?)
+    }
+
+    fn what(&self) -> String {
+        "a pattern of 1 to 512 characters, in which * stands for anything within a name, ** for \
+         anything, and ? for one character"
+            .to_owned()
+    }
+}
+
+impl<T: Copy> Kind for Word<T> {
+    type Meaning = T;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<T> {
+        let word = text(written)?;
+        self.all.iter().find(|(name, _)| *name == word).map(|(_, meaning)| *meaning)
+    }
+
+    fn what(&self) -> String {
+        let names: Vec<String> = self.all.iter().map(|(name, _)| format!("{name:?}")).collect();
+        match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, others)) => format!("{} or {last}", others.join(", ")),
+            None => String::new(),
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What a host daemon is told to do: one TOML file, with flags and environment above it.
+//!
+//! The daemon loads it at its start, and again when it changed. A flag goes before the environment,
+//! that before the file, and that before the default. Everything that is wrong is told at once,
+//! with its key, its value and what is allowed; then nothing of it is in force.
+
+mod field;
+mod kind;
+mod market;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+use walras_core::profile::{Profile, ProfileName};
+use walras_core::units::{Millicores, Span};
+
+use self::field::{Fields, line_at};
+use self::kind::{
+    AbsolutePath, Address, BargainingWeight, Cpu, Flag, HostName, Latency, Pattern, Whole, Word,
+};
+use crate::adopt::{AdoptRules, Reach, Rule};
+
+pub(crate) use self::kind::{cpu_from, latency_from, weight_from};
+pub use self::problem::{ConfigError, Problem, Problems};
+
+/// Where the configuration is looked for where nothing is said.
+pub const DEFAULT_FILE: &str = "/etc/walras/host.toml";
+/// Where the dashboard and the metrics are served where nothing is said.
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
+
+/// What a host daemon is told to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Whether it changes anything, or only watches.
+    pub act: bool,
+    /// Whether every workload gets back what it came with when the daemon stops.
+    pub restore: bool,
+    /// Where to serve.
+    pub listen: SocketAddr,
+    /// Names by which a browser may ask for this machine, beside its own.
+    pub names: Vec<String>,
+    /// Where the store is.
+    pub state_dir: PathBuf,
+    /// Where the lock is that keeps a second daemon out.
+    pub run_dir: PathBuf,
+    /// What there is to divide; the machine's CPUs where nothing is said.
+    pub capacity: Option<Millicores>,
+    /// How often to look for workloads that came or went.
+    pub look_interval: Span,
+    /// The least urgent message that is logged.
+    pub log_level: LogLevel,
+    /// How messages are written.
+    pub log_format: LogFormat,
+    /// Where facts are recorded, if they are.
+    pub record: Option<RecordTo>,
+    /// The constants of the market.
+    pub profile: Profile,
+    /// Which cgroups are workloads.
+    pub adopt: AdoptRules,
+}
+
+/// What was said on the command line or in the environment, and so goes before the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Whether it changes anything.
+    pub act: Option<bool>,
+    /// Whether it restores at the end.
+    pub restore: Option<bool>,
+    /// Where to serve.
+    pub listen: Option<SocketAddr>,
+    /// Where the store is.
+    pub state_dir: Option<PathBuf>,
+    /// Where the lock is.
+    pub run_dir: Option<PathBuf>,
+    /// The least urgent message that is logged.
+    pub log_level: Option<LogLevel>,
+    /// How messages are written.
+    pub log_format: Option<LogFormat>,
+    /// Where facts are recorded.
+    pub record: Option<PathBuf>,
+    /// How large a recording may become.
+    pub record_max_mib: Option<u64>,
+    /// The constants to start from.
+    pub profile: Option<ProfileName>,
+}
+
+/// A recording to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordTo {
+    /// The file.
+    pub file: PathBuf,
+    /// It becomes no larger than this.
+    pub max_mib: u64,
+}
+
+/// How urgent a message must be to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Only what went wrong.
+    Error,
+    /// And what a person should look at.
+    Warn,
+    /// And what was done.
+    Info,
+    /// And what was considered.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// A JSON object per line, for programs.
+    Json,
+}
+
+impl Config {
+    /// Reads a file. One that was not asked for by name may be missing.
+    ///
+    /// # Errors
+    /// The file cannot be read, or something in it is wrong.
+    pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let path = file.unwrap_or(Path::new(DEFAULT_FILE));
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                String::new()
+            }
+            Err(source) => {
+                return Err(ConfigError::Unreadable { file: path.to_owned(), source });
+            }
+        };
+        Self::read(&text, overrides)
+            .map_err(|problems| ConfigError::Refused { file: path.display().to_string(), problems })
+    }
+
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(text: &str, overrides: &Overrides) -> Result<Self, Problems> {
+        let document = DeTable::parse(text).map_err(|error| {
+            let line = error.span().map(|span| line_at(text, span.start));
+            let what = format!("this is not TOML: {}", error.message());
+            Problems::new(vec![Problem { key: String::new(), value: None, what, line }])
+        })?;
+        let mut root = Fields::root(text, document.get_ref());
+        let config = Self::take(&mut root, overrides);
+        let problems = root.problems();
+        if problems.is_empty() { Ok(config) } else { Err(Problems::new(problems)) }
+    }
+
+    /// What is different in `newer` and needs a restart, by its key.
+    #[must_use]
+    pub fn needs_restart(&self, newer: &Self) -> Vec<&'static str> {
+        let differs = [
+            ("listen", self.listen != newer.listen),
+            ("names", self.names != newer.names),
+            ("state_dir", self.state_dir != newer.state_dir),
+            ("run_dir", self.run_dir != newer.run_dir),
+            ("log_level", self.log_level != newer.log_level),
+            ("log_format", self.log_format != newer.log_format),
+            ("record", self.record != newer.record),
+        ];
+        differs.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
+    /// Whether the loop has to start over with this one in the place of `older`.
+    #[must_use]
+    pub fn affects_loop(&self, older: &Self) -> bool {
+        self.act != older.act
+            || self.capacity != older.capacity
+            || self.look_interval != older.look_interval
+            || self.profile != older.profile
+            || self.adopt != older.adopt
+    }
+
+    fn take(root: &mut Fields<'_>, flags: &Overrides) -> Self {
+        const MIB: Whole = Whole { of: "MiB", least: 1, most: 1_000_000 };
+        const LOOK: Whole = Whole { of: "milliseconds", least: 100, most: 600_000 };
+        let act = root.take("act", &Flag);
+        let restore = root.take("restore", &Flag);
+        let listen = root.take("listen", &Address);
+        let names = root.list("names", &HostName).unwrap_or_default();
+        let state_dir = root.take("state_dir", &AbsolutePath);
+        let run_dir = root.take("run_dir", &AbsolutePath);
+        let capacity = root.take("capacity", &Cpu);
+        let look_interval = root.take("look_interval_ms", &LOOK);
+        let log_level = root.take("log_level", &Word { all: &LogLevel::WORDS });
+        let log_format = root.take("log_format", &Word { all: &LogFormat::WORDS });
+        let record = root.take("record", &AbsolutePath);
+        let max_mib = root.take("record_max_mib", &MIB);
+        let name = root.take("profile", &Word { all: &PROFILES });
+        let name = flags.profile.or(name).unwrap_or(ProfileName::Direct);
+        let profile = market::take(root, Profile::named(name));
+        let adopt = take_adopt(root);
+        let max_mib = flags.record_max_mib.or(max_mib).unwrap_or(RecordTo::DEFAULT_MAX_MIB);
+        let record = flags.record.clone().or(record);
+        let folder = |flag: &Option<PathBuf>, written: Option<PathBuf>, default: &str| {
+            flag.clone().or(written).unwrap_or_else(|| PathBuf::from(default))
+        };
+        Self {
+            act: flags.act.or(act).unwrap_or(false),
+            restore: flags.restore.or(restore).unwrap_or(false),
+            listen: flags.listen.or(listen).unwrap_or(DEFAULT_LISTEN),
+            names,
+            state_dir: folder(&flags.state_dir, state_dir, "/var/lib/walras"),
+            run_dir: folder(&flags.run_dir, run_dir, "/run/walras"),
+            capacity,
+            look_interval: Span::from_ms(look_interval.unwrap_or(1000)),
+            log_level: flags.log_level.or(log_level).unwrap_or(LogLevel::Info),
+            log_format: flags.log_format.or(log_format).unwrap_or(LogFormat::Text),
+            record: record.map(|file| RecordTo { file, max_mib }),
+            profile,
+            adopt,
+        }
+    }
+}
+
+/// What the environment says, for what systemd and others hand over there.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the loader that may read it")]
+pub fn environment(name: &str) -> Option<std::ffi::OsString> {
+    std::env::var_os(name)
+}
+
+const PROFILES: [(&str, ProfileName); 3] =
+    [("seed", ProfileName::Seed), ("direct", ProfileName::Direct), ("api", ProfileName::Api)];
+
+/// `[adopt]` and every `[[rule]]`.
+fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
+    let mut rules = AdoptRules::default();
+    if let Some(mut fields) = root.table("adopt") {
+        let reach = Word { all: &Reach::WORDS };
+        let mut of = |name, default| fields.take(name, &reach).unwrap_or(default);
+        rules.walras = of("walras", rules.walras);
+        rules.docker = of("docker", rules.docker);
+        rules.podman = of("podman", rules.podman);
+        rules.systemd = of("systemd", rules.systemd);
+        rules.paths = fields.list("paths", &Pattern).unwrap_or_default();
+        rules.docker_root = fields.take("docker_root", &AbsolutePath).unwrap_or(rules.docker_root);
+        rules.podman_root = fields.take("podman_root", &AbsolutePath).unwrap_or(rules.podman_root);
+        rules.min = fields.take("min", &Cpu).unwrap_or(rules.min);
+        rules.max = fields.take("max", &Cpu);
+        rules.weight = fields.take("weight", &BargainingWeight).unwrap_or(rules.weight);
+        if let Some(max) = rules.max.filter(|max| *max < rules.min) {
+            fields.problem("max", format!("is {max}, less than min, which is {}", rules.min));
+        }
+        root.finish(fields);
+    }
+    for mut fields in root.tables("rule") {
+        if let Some(rule) = take_rule(&mut fields) {
+            rules.rules.push(rule);
+        }
+        root.finish(fields);
+    }
+    rules
+}
+
+fn take_rule(fields: &mut Fields<'_>) -> Option<Rule> {
+    let matches = fields.take("match", &Pattern);
+    if !fields.has("match") {
+        fields.problem("match", "is missing; it must be a pattern of names or paths".to_owned());
+    }
+    let managed = fields.take("managed", &Flag);
+    let min = fields.take("min", &Cpu);
+    let max = fields.take("max", &Cpu);
+    let weight = fields.take("weight", &BargainingWeight);
+    let target_latency_ms = fields.take("target_latency_ms", &Latency);
+    if let (Some(low), Some(high)) = (min, max)
+        && low > high
+    {
+        fields.problem("min", format!("is more than max, which is {high}"));
+    }
+    Some(Rule { matches: matches?, managed, min, max, weight, target_latency_ms })
+}
+
+// === impl RecordTo, LogLevel, LogFormat ===
+
+impl RecordTo {
+    /// How large a recording may become where nothing is said.
+    pub const DEFAULT_MAX_MIB: u64 = 64;
+}
+
+impl LogLevel {
+    const WORDS: [(&'static str, Self); 5] = [
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+impl LogFormat {
+    const WORDS: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+}

@@ -1,0 +1,327 @@
+//! `walras host`: puts the parts together, and keeps them going until it is told to stop.
+//!
+//! The order matters. What can be refused without touching anything comes first: the configuration,
+//! the lock, the layout, the store, the port. Then what a killed daemon left behind is given back.
+//! Only then does the loop start. A configuration that changes and is wrong is told of and changes
+//! nothing.
+
+mod log;
+mod reload;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tracing::{debug, error, info, warn};
+use walras_cgroup::{Group, Layout, LayoutError, Original, allow_open_files};
+use walras_core::node::Node;
+use walras_core::units::{Moment, Span};
+
+use crate::board::{Board, Identity};
+use crate::config::{Config, ConfigError, Overrides, environment};
+use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_left_behind};
+use crate::notify::Notify;
+use crate::record::{RecordError, Recorder};
+use crate::serve::{self, ServeError, ServeSettings};
+use crate::store::{LastEnd, Lock, LockError, Store, StoreError};
+
+use self::reload::Watched;
+
+/// So many files may have to be open: a few for each workload.
+const OPEN_FILES: u64 = 65_536;
+/// The market is first cleared after this much watching, so that needs are more than guesses.
+const FIRST_CLEARING: Span = Span::from_s(3);
+
+/// What was asked for on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The configuration, where it is not at its usual place.
+    pub config: Option<PathBuf>,
+    /// What goes before the configuration.
+    pub overrides: Overrides,
+    /// The version that is told.
+    pub version: String,
+}
+
+/// Why there is no daemon.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Another daemon is here.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// There are no cgroups to be found.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The port cannot be used.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The recording cannot be made.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// Signals cannot be heard.
+    #[error("signals cannot be heard: {0}")]
+    Signals(std::io::Error),
+}
+
+/// What the loop may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Stop,
+    Reload,
+}
+
+/// Runs the daemon until it is told to stop.
+///
+/// # Errors
+/// It cannot start. Nothing was changed then.
+pub fn run(options: &Options) -> Result<(), HostError> {
+    let config = Config::load(options.config.as_deref(), &options.overrides)?;
+    log::start(config.log_level, config.log_format);
+    let _lock = Lock::take(&config.run_dir)?;
+    let layout = Layout::of_this_machine()?;
+    let mut store = Store::open(&config.state_dir)?;
+    let originals = store.originals(layout.boot())?;
+    let board = Arc::new(Board::new(identity(options, &config)));
+    let settings = ServeSettings { listen: config.listen, names: config.names.clone() };
+    let server = serve::start(Arc::clone(&board), &settings)?;
+    let asked = listen_for_signals()?;
+    let open_files = allow_open_files(OPEN_FILES);
+    debug!(open_files, "files that may be open");
+    let originals = begin(&layout, &mut store, originals)?;
+    let tables = store.tables()?;
+    let origin = origin(&config);
+    let recorder = recorder(&config, origin)?;
+    let mut node = Node::new(capacity(&config), config.profile.clone());
+    if recorder.is_some() && config.profile.learning && !tables.is_empty() {
+        warn!("what was learned before is not part of the recording, so a replay may differ");
+    }
+    for (workload, saved) in tables {
+        node.table_restored(workload, &saved);
+    }
+    let outside = Cgroups::new(layout, terms(&config), store, originals, origin);
+    let mut drive = Drive::new(node, outside, Arc::clone(&board), config.look_interval);
+    if let Some(recorder) = recorder {
+        drive.record_to(recorder);
+    }
+    info!(
+        address = %server.address(), acting = config.act, profile = config.profile.name.name(),
+        capacity = %capacity(&config), "walras host is running"
+    );
+    let running = Running { options, config, board, drive, keeper: Keeper::default(), asked };
+    running.run();
+    server.stop();
+    Ok(())
+}
+
+/// Gives every workload back what it came with, as far as that is on record, and ends. Says how
+/// many there were.
+///
+/// # Errors
+/// A daemon is running, or the store cannot be used.
+pub fn restore_only(options: &Options) -> Result<usize, HostError> {
+    let config = Config::load(options.config.as_deref(), &options.overrides)?;
+    log::start(config.log_level, config.log_format);
+    let _lock = Lock::take(&config.run_dir)?;
+    let layout = Layout::of_this_machine()?;
+    let mut store = Store::open(&config.state_dir)?;
+    let originals = store.originals(layout.boot())?;
+    let restored = restore_left_behind(&layout, &mut store, originals);
+    store.stopped()?;
+    Ok(restored)
+}
+
+/// A daemon at work.
+struct Running<'a> {
+    options: &'a Options,
+    config: Config,
+    board: Arc<Board>,
+    drive: Drive<Cgroups>,
+    keeper: Keeper,
+    asked: Receiver<Asked>,
+}
+
+impl Running<'_> {
+    fn run(mut self) {
+        let mut notify = Notify::new(environment);
+        let mut watched = Watched::new(self.options.config.as_deref());
+        let mut ready = false;
+        loop {
+            let wake_at = self.drive.step();
+            if !ready {
+                ready = true;
+                notify.ready(if self.config.act { "sizing" } else { "only watching" });
+            }
+            notify.alive();
+            self.save();
+            let now = self.drive.outside().now();
+            let wait = Duration::from_micros(wake_at.since(now).as_us());
+            let wait = notify.patience().map_or(wait, |patience| patience.min(wait));
+            match self.asked.recv_timeout(wait) {
+                Ok(Asked::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Asked::Reload) => self.reload(),
+                Err(RecvTimeoutError::Timeout) if watched.changed(now) => self.reload(),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        notify.stopping();
+        self.stop();
+    }
+
+    fn save(&mut self) {
+        let now = self.drive.outside().now();
+        let Self { drive, keeper, .. } = self;
+        if let Err(error) =
+            drive.keep(|node, outside| keeper.save_if_due(node, outside.store(), now))
+        {
+            warn!("{error}");
+        }
+    }
+
+    /// Takes over a changed configuration, if it is a good one.
+    fn reload(&mut self) {
+        let loaded = Config::load(self.options.config.as_deref(), &self.options.overrides);
+        let newer = match loaded {
+            Ok(newer) => newer,
+            Err(error) => {
+                error!("the changed configuration is refused, and the old one goes on: {error}");
+                self.drive
+                    .set_alert(Some(format!("the changed configuration is refused: {error}")));
+                return;
+            }
+        };
+        self.drive.set_alert(None);
+        let restart = self.config.needs_restart(&newer);
+        if !restart.is_empty() {
+            warn!("a change of {} takes a restart", restart.join(", "));
+        }
+        // What takes a restart stays as it is.
+        let newer = Config { record: self.config.record.clone(), ..newer };
+        if newer.affects_loop(&self.config) {
+            self.take_over(newer);
+        } else {
+            info!("the configuration was read again, and nothing changed for the workloads");
+        }
+    }
+
+    fn take_over(&mut self, newer: Config) {
+        let now = self.drive.outside().now();
+        let recorder = match recorder(&newer, now) {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                warn!("{error}");
+                None
+            }
+        };
+        let mut node = Node::new(capacity(&newer), newer.profile.clone());
+        let learned = self.drive.node().tables();
+        let learned: Vec<_> = learned.map(|(key, table)| (key.clone(), table.save())).collect();
+        for (workload, saved) in learned {
+            node.table_restored(workload, saved.as_bytes());
+        }
+        self.board.set_identity(identity(self.options, &newer));
+        self.drive.outside().set_terms(terms(&newer));
+        self.drive.set_look_interval(newer.look_interval);
+        self.drive.start_over(node, recorder);
+        info!(acting = newer.act, profile = newer.profile.name.name(), "a new configuration holds");
+        self.config = newer;
+    }
+
+    fn stop(mut self) {
+        let Self { drive, keeper, .. } = &mut self;
+        if let Err(error) = drive.keep(|node, outside| keeper.save(node, outside.store())) {
+            warn!("{error}");
+        }
+        let outside = self.drive.outside();
+        if self.config.restore {
+            let count = outside.restore_all();
+            info!("{count} workloads have back what they came with");
+        }
+        if let Err(error) = outside.store().stopped() {
+            warn!("{error}");
+        }
+        info!("walras host has stopped");
+    }
+}
+
+/// Marks the start, and gives back what a killed daemon left behind. Returns what is still on
+/// record.
+fn begin(
+    layout: &Layout,
+    store: &mut Store,
+    originals: Vec<Original>,
+) -> Result<Vec<Original>, HostError> {
+    match store.started()? {
+        LastEnd::Crashed => {
+            let count = originals.len();
+            let restored = restore_left_behind(layout, store, originals);
+            if count > 0 {
+                info!("the last daemon was killed: {restored} workloads have back what they had");
+            }
+            Ok(store.originals(layout.boot())?)
+        }
+        LastEnd::Clean => {
+            let there = |original: &Original| {
+                let group = Group::open(layout, &original.path);
+                group.is_ok_and(|group| group.identity() == original.identity)
+            };
+            let (here, gone): (Vec<_>, Vec<_>) = originals.into_iter().partition(there);
+            let gone: Vec<_> = gone.iter().map(|original| original.identity).collect();
+            store.forget_originals(&gone)?;
+            Ok(here)
+        }
+    }
+}
+
+fn listen_for_signals() -> Result<Receiver<Asked>, HostError> {
+    let (sender, receiver): (Sender<Asked>, _) = mpsc::channel();
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(HostError::Signals)?;
+    let listen = move || {
+        for signal in signals.forever() {
+            let asked = if signal == SIGHUP { Asked::Reload } else { Asked::Stop };
+            if sender.send(asked).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("walras-signals".into()).spawn(listen);
+    thread.map_err(HostError::Signals)?;
+    Ok(receiver)
+}
+
+fn identity(options: &Options, config: &Config) -> Identity {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    Identity {
+        version: options.version.clone(),
+        host: host.trim().to_owned(),
+        profile: config.profile.name.name().to_owned(),
+        acting: config.act,
+    }
+}
+
+fn terms(config: &Config) -> Terms {
+    Terms { act: config.act, capacity: config.capacity, adopt: config.adopt.clone() }
+}
+
+fn capacity(config: &Config) -> walras_core::units::Millicores {
+    config.capacity.unwrap_or_else(cpus_online)
+}
+
+/// Where the clock starts: so that the first clearing comes soon, but not before anything is known.
+fn origin(config: &Config) -> Moment {
+    let interval = config.profile.slow_loop_interval_ms;
+    Moment::from_ms(interval.as_ms_floor().saturating_sub(FIRST_CLEARING.as_ms_floor()))
+}
+
+fn recorder(config: &Config, now: Moment) -> Result<Option<Recorder>, RecordError> {
+    let to = config.record.as_ref();
+    to.map(|to| Recorder::start(to, capacity(config), &config.profile, now)).transpose()
+}

@@ -1,0 +1,319 @@
+//! The loop of a node daemon: look, sample, tick, carry out, tell.
+//!
+//! Everything is decided in `core::node`; this loop tells it what happened, in order, and carries
+//! out what it says. It runs in one thread and never waits for anybody: the board is told under a
+//! lock that is only ever held to copy. A fact that the node is told is recorded first, so that a
+//! recording replays to the same decisions.
+
+mod cgroups;
+mod cpus;
+mod keep;
+mod outside;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tracing::{debug, info, warn};
+use walras_core::node::{Action, Loop, Node, Outcome};
+use walras_core::units::{Millicores, Moment, PodUid, Span};
+use walras_wire::replay::{
+    Applied, Capacity, Event, Found, PodAdded, PodRemoved, SampleTaken, Tick,
+};
+use walras_wire::state::ChangeResult;
+
+use crate::board::{Board, Took};
+use crate::record::Recorder;
+
+pub use self::cgroups::{Cgroups, Terms};
+pub use self::cpus::cpus_online;
+pub use self::keep::Keeper;
+pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};
+pub use self::restore::restore_left_behind;
+
+/// The loop of one node.
+#[derive(Debug)]
+pub struct Drive<O> {
+    node: Node,
+    outside: O,
+    board: Arc<Board>,
+    recorder: Option<Recorder>,
+    look_interval: Span,
+    last_look: Option<Moment>,
+    /// What was last told of each pod while only watching, so that it is not told again and again.
+    told: BTreeMap<PodUid, Action>,
+    /// Whose counters are due; kept so that a quiet tick need not allocate.
+    due: Vec<PodUid>,
+    results: Vec<(PodUid, ChangeResult)>,
+    alert: Option<String>,
+}
+
+impl<O: Outside> Drive<O> {
+    /// A loop around `node`, which has no pods yet.
+    pub fn new(node: Node, outside: O, board: Arc<Board>, look_interval: Span) -> Self {
+        Self {
+            node,
+            outside,
+            board,
+            recorder: None,
+            look_interval,
+            last_look: None,
+            told: BTreeMap::new(),
+            due: Vec::new(),
+            results: Vec::new(),
+            alert: None,
+        }
+    }
+
+    /// Records from now on. Nothing must have been told to the node before.
+    pub fn record_to(&mut self, recorder: Recorder) {
+        self.recorder = Some(recorder);
+    }
+
+    /// The market.
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// The outside.
+    pub const fn outside(&mut self) -> &mut O {
+        &mut self.outside
+    }
+
+    /// Puts another node in the place of this one, for instance one with other constants. Every pod
+    /// arrives anew, with what is in force on it.
+    pub fn start_over(&mut self, node: Node, recorder: Option<Recorder>) {
+        let before = std::mem::replace(&mut self.node, node);
+        self.recorder = recorder;
+        self.told.clear();
+        let now = self.outside.now();
+        self.last_look = Some(now);
+        self.look(now);
+        for pod in before.pods() {
+            if self.node.pods().all(|here| here.uid != pod.uid) {
+                info!(pod = %pod.uid, "a workload is not sized any more");
+                self.board.pod_removed(pod.uid);
+            }
+        }
+    }
+
+    /// Lets somebody keep what the node learned.
+    pub fn keep<T>(&mut self, keep: impl FnOnce(&Node, &mut O) -> T) -> T {
+        keep(&self.node, &mut self.outside)
+    }
+
+    /// Something that a person should know, until it is taken back.
+    pub fn set_alert(&mut self, alert: Option<String>) {
+        self.alert = alert;
+        self.tell_problems();
+    }
+
+    /// Another time between two looks.
+    pub const fn set_look_interval(&mut self, interval: Span) {
+        self.look_interval = interval;
+    }
+
+    /// Looks for workloads if that is due, ticks if that is, and says when to come back.
+    pub fn step(&mut self) -> Moment {
+        let now = self.outside.now();
+        if self.last_look.is_none_or(|at| now.since(at) >= self.look_interval) {
+            self.last_look = Some(now);
+            self.look(now);
+        }
+        let (wake_at, tick) = self.node.next_wake();
+        if now >= wake_at {
+            self.tick(tick, now);
+        }
+        let (wake_at, _) = self.node.next_wake();
+        let look_at = self.last_look.map_or(now, |at| at + self.look_interval);
+        wake_at.min(look_at)
+    }
+
+    fn look(&mut self, now: Moment) {
+        let capacity = self.outside.capacity();
+        if capacity != self.node.capacity() {
+            info!(before = %self.node.capacity(), now = %capacity, "the capacity changed");
+            self.record(now, || Event::Capacity(Capacity { capacity_milli: capacity }));
+            self.node.capacity_changed(capacity);
+        }
+        for change in self.outside.look() {
+            match change {
+                Change::Came(arrival) => self.came(*arrival, now),
+                Change::Went(uid) => self.went(&uid, now),
+                Change::Limited(uid, limit) => {
+                    info!(pod = %uid, limit = %limit, "somebody else changed its limit");
+                    self.limit_found(&uid, limit, now);
+                }
+            }
+        }
+        self.tell_problems();
+    }
+
+    fn tell_problems(&self) {
+        let alert = self.alert.iter().cloned();
+        self.board.set_problems(alert.chain(self.outside.problems()).collect());
+    }
+
+    fn came(&mut self, arrival: Arrival, now: Moment) {
+        let Arrival { facts, label } = arrival;
+        info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
+        self.record(now, || {
+            Event::PodAdded(PodAdded {
+                uid: facts.uid.clone(),
+                workload: facts.workload.clone(),
+                min_milli: facts.bounds.min(),
+                max_milli: facts.bounds.max(),
+                weight: Some(facts.weight),
+                limit_milli: facts.limit,
+                request_milli: facts.request,
+            })
+        });
+        self.board.pod_added(&facts, label);
+        self.node.pod_added(facts, now);
+    }
+
+    fn went(&mut self, uid: &PodUid, now: Moment) {
+        info!(pod = %uid, "a workload went");
+        self.record(now, || Event::PodRemoved(PodRemoved { uid: uid.clone() }));
+        self.node.pod_removed(uid);
+        self.board.pod_removed(uid);
+        self.told.remove(uid);
+    }
+
+    fn tick(&mut self, tick: Loop, now: Moment) {
+        let began = Instant::now();
+        self.sample_due(now);
+        let sampled = Instant::now();
+        let now = self.outside.now();
+        self.record(now, || Event::Tick(Tick { r#loop: tick }));
+        let mut outcome = match tick {
+            Loop::Fast => self.node.fast_tick(now),
+            Loop::Slow => self.node.slow_tick(now),
+        };
+        let decided = Instant::now();
+        self.carry_out(&mut outcome);
+        for note in &outcome.notes {
+            debug!(loop_ = tick.name(), "{note}");
+        }
+        let at_unix_ms = self.outside.unix_ms();
+        self.board.ticked(&self.node, &outcome, &self.results, at_unix_ms);
+        self.board.tick_took(
+            tick,
+            Took {
+                sampling: span(sampled - began),
+                deciding: span(decided - sampled),
+                acting: span(decided.elapsed()),
+            },
+        );
+        if let Some(stopped) = self.recorder.as_mut().and_then(Recorder::flush) {
+            warn!("{stopped}");
+        }
+    }
+
+    fn sample_due(&mut self, now: Moment) {
+        self.due.clear();
+        self.due.extend(self.node.due_for_sample(now).cloned());
+        let due = std::mem::take(&mut self.due);
+        for uid in &due {
+            let at = self.outside.now();
+            match self.outside.sample(uid, at) {
+                Ok(sample) => {
+                    self.record(at, || {
+                        Event::Sample(SampleTaken {
+                            uid: uid.clone(),
+                            usage_usec: sample.usage,
+                            throttled_usec: sample.throttled,
+                            nr_periods: sample.nr_periods,
+                            nr_throttled: sample.nr_throttled,
+                            stalled_usec: sample.stalled,
+                        })
+                    });
+                    self.node.sampled(uid, sample);
+                }
+                Err(Trouble::Gone) => self.went(uid, at),
+                Err(Trouble::Unreadable(because)) => {
+                    self.board.read_failed(uid);
+                    warn!(pod = %uid, "its counters cannot be read: {because}");
+                }
+            }
+        }
+        self.due = due;
+    }
+
+    /// Carries out every action, and takes those out of the outcome that were told before.
+    fn carry_out(&mut self, outcome: &mut Outcome) {
+        self.results.clear();
+        let tick = outcome.tick;
+        for action in std::mem::take(&mut outcome.actions) {
+            let carried = self.outside.carry_out(&action);
+            let now = self.outside.now();
+            let uid = action.uid.clone();
+            match carried {
+                Carried::Done => {
+                    self.record(now, || Event::Applied(Applied { uid: uid.clone() }));
+                    self.node.limit_took_effect(&uid, now);
+                    debug!(
+                        pod = %uid, limit = %action.limit, request = %action.request,
+                        weight = action.weight.get(), burst = %action.burst,
+                        loop_ = tick.name(), "{}", action.why
+                    );
+                    self.results.push((uid, ChangeResult::Done));
+                }
+                Carried::HeldAt(limit) => {
+                    self.limit_found(&uid, limit, now);
+                    let because = format!("a group above it allows no more than {limit}");
+                    warn!(pod = %uid, limit = %action.limit, "{because}");
+                    self.results.push((uid, ChangeResult::Failed(because)));
+                }
+                Carried::OnlyWatching(limit) => {
+                    self.limit_found(&uid, limit, now);
+                    if self.told.get(&uid).is_some_and(|told| same(told, &action)) {
+                        continue;
+                    }
+                    info!(
+                        pod = %uid, limit = %action.limit, in_force = %limit,
+                        weight = action.weight.get(), "only watching; would set: {}", action.why
+                    );
+                    self.told.insert(uid.clone(), action.clone());
+                    self.results.push((uid, ChangeResult::OnlyWatching));
+                }
+                Carried::Failed { because, in_force } => {
+                    warn!(pod = %uid, limit = %action.limit, "it could not be set: {because}");
+                    if let Some(limit) = in_force {
+                        self.limit_found(&uid, limit, now);
+                    }
+                    self.results.push((uid, ChangeResult::Failed(because)));
+                }
+                Carried::Gone => {
+                    self.went(&uid, now);
+                    continue;
+                }
+            }
+            outcome.actions.push(action);
+        }
+    }
+
+    fn limit_found(&mut self, uid: &PodUid, limit: Millicores, now: Moment) {
+        self.record(now, || Event::Found(Found { uid: uid.clone(), limit_milli: limit }));
+        self.node.limit_found(uid, limit);
+    }
+
+    fn record(&mut self, at: Moment, event: impl FnOnce() -> Event) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.fact(at, event());
+        }
+    }
+}
+
+/// Whether two actions ask for the same.
+fn same(one: &Action, other: &Action) -> bool {
+    (one.limit, one.request, one.weight, one.burst)
+        == (other.limit, other.request, other.weight, other.burst)
+}
+
+fn span(duration: std::time::Duration) -> Span {
+    Span::from_us(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,84 @@
+//! What the loop asks of the outside, in its own words.
+//!
+//! A plain host answers with cgroups; a test answers from a script. Whoever implements it decides
+//! nothing: it looks, reads and carries out.
+
+use walras_core::demand::Sample;
+use walras_core::node::{Action, PodFacts};
+use walras_core::units::{Millicores, Moment, PodUid};
+
+use crate::board::PodLabel;
+
+/// The outside of one node's market.
+pub trait Outside {
+    /// What time it is, on a clock that does not step. Whole milliseconds, so that a recording
+    /// loses nothing.
+    fn now(&self) -> Moment;
+
+    /// What time of day it is, in milliseconds since 1970.
+    fn unix_ms(&self) -> u64;
+
+    /// What there is to divide.
+    fn capacity(&mut self) -> Millicores;
+
+    /// Who came and who went since the last look.
+    fn look(&mut self) -> Vec<Change>;
+
+    /// Reads a pod's counters.
+    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble>;
+
+    /// Carries out an action.
+    fn carry_out(&mut self, action: &Action) -> Carried;
+
+    /// What a person should know, in sentences.
+    fn problems(&self) -> Vec<String>;
+}
+
+/// A workload that came or went.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It is here.
+    Came(Box<Arrival>),
+    /// It is gone, or is not sized any more.
+    Went(PodUid),
+    /// Somebody else set its limit to this.
+    Limited(PodUid, Millicores),
+}
+
+/// A workload that is here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrival {
+    /// What the market is told of it.
+    pub facts: PodFacts,
+    /// What people are told of it.
+    pub label: PodLabel,
+}
+
+/// Why there is no sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The workload is gone.
+    Gone,
+    /// It is there, but could not be read.
+    Unreadable(String),
+}
+
+/// What became of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// It is in force.
+    Done,
+    /// Most of it is in force, but the limit is this one: somebody above allows no more.
+    HeldAt(Millicores),
+    /// Nothing was written, because the daemon only watches. This limit is in force.
+    OnlyWatching(Millicores),
+    /// It failed, for this reason. The limit in force is told where it is known.
+    Failed {
+        /// Why, in words.
+        because: String,
+        /// The limit in force.
+        in_force: Option<Millicores>,
+    },
+    /// The workload is gone.
+    Gone,
+}

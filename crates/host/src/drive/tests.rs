@@ -1,0 +1,314 @@
+//! The loop against a scripted outside: a made-up machine on which time passes as the test says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use walras_core::demand::Sample;
+use walras_core::need::Bounds;
+use walras_core::node::{Action, Node, PodFacts};
+use walras_core::profile::Profile;
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+use walras_wire::replay::{Replay, parse_line};
+use walras_wire::state::ChangeResult;
+
+use super::{Arrival, Carried, Change, Drive, Outside, Trouble};
+use crate::board::{Board, Identity, PodKind, PodLabel};
+use crate::config::RecordTo;
+use crate::record::Recorder;
+
+const CAPACITY: Millicores = Millicores::from_cores(2);
+const LOOK: Span = Span::from_s(1);
+
+/// A made-up machine.
+struct Script {
+    now: Moment,
+    pods: BTreeMap<PodUid, Load>,
+    changes: Vec<Change>,
+    mood: Mood,
+    carried: Vec<Action>,
+}
+
+/// What becomes of actions.
+#[derive(Clone, Copy)]
+enum Mood {
+    Works,
+    Watches,
+    Fails,
+}
+
+/// A pod that wants so much all the time.
+struct Load {
+    wants: Millicores,
+    limit: Millicores,
+    counters: Sample,
+}
+
+impl Load {
+    /// Runs until `now`, a period of 100 ms at a time.
+    fn run_until(&mut self, now: Moment) {
+        while self.counters.at + Span::from_ms(100) <= now {
+            let counters = &mut self.counters;
+            counters.at = counters.at + Span::from_ms(100);
+            let used = self.wants.min(self.limit);
+            counters.usage = Span::from_us(counters.usage.as_us() + used.get() * 100);
+            counters.nr_periods += 1;
+            if self.wants > self.limit {
+                let lacks = self.wants.saturating_sub(self.limit).get() * 50;
+                counters.nr_throttled += 1;
+                counters.throttled = Span::from_us(counters.throttled.as_us() + lacks);
+            }
+        }
+    }
+}
+
+impl Script {
+    fn new(mood: Mood) -> Self {
+        let (pods, changes, carried) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { now: Moment::from_ms(12_000), pods, changes, mood, carried }
+    }
+
+    fn comes(&mut self, name: &str, wants: u64, limit: u64) {
+        let uid = PodUid::new(name);
+        let (wants, limit) = (Millicores::new(wants), Millicores::new(limit));
+        let counters = Sample { at: self.now, ..Sample::default() };
+        self.pods.insert(uid.clone(), Load { wants, limit, counters });
+        self.changes.push(Change::Came(Box::new(Arrival {
+            facts: PodFacts {
+                uid,
+                workload: None,
+                bounds: Bounds::new(Millicores::new(100), CAPACITY),
+                weight: Weight::ONE,
+                limit,
+                request: None,
+            },
+            label: PodLabel {
+                name: name.to_owned(),
+                kind: PodKind::Path,
+                original_limit: Some(limit),
+                target_latency_ms: None,
+            },
+        })));
+    }
+}
+
+impl Outside for Script {
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.now.as_ms_floor()
+    }
+
+    fn capacity(&mut self) -> Millicores {
+        CAPACITY
+    }
+
+    fn look(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
+        let load = self.pods.get_mut(uid).ok_or(Trouble::Gone)?;
+        load.run_until(now);
+        Ok(Sample { at: now, ..load.counters })
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Carried {
+        self.carried.push(action.clone());
+        let Some(load) = self.pods.get_mut(&action.uid) else {
+            return Carried::Gone;
+        };
+        match self.mood {
+            Mood::Works => {
+                load.run_until(self.now);
+                load.limit = action.limit;
+                Carried::Done
+            }
+            Mood::Watches => Carried::OnlyWatching(load.limit),
+            Mood::Fails => {
+                let because = "the kernel does not like it".to_owned();
+                Carried::Failed { because, in_force: Some(load.limit) }
+            }
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn drive(script: Script) -> (Drive<Script>, Arc<Board>) {
+    let board = Arc::new(Board::new(Identity {
+        version: "test".to_owned(),
+        host: "test".to_owned(),
+        profile: "direct".to_owned(),
+        acting: true,
+    }));
+    let node = Node::new(CAPACITY, Profile::DIRECT);
+    (Drive::new(node, script, Arc::clone(&board), LOOK), board)
+}
+
+/// Lets the loop run for so long: it is woken when it asked to be.
+fn run(drive: &mut Drive<Script>, ms: u64) {
+    let end = drive.outside().now + Span::from_ms(ms);
+    while drive.outside().now < end {
+        let wake_at = drive.step();
+        let now = drive.outside().now;
+        assert!(wake_at >= now, "to be woken in the past");
+        drive.outside().now = wake_at.max(now + Span::from_ms(1)).min(end);
+    }
+}
+
+fn limit(drive: &Drive<Script>, name: &str) -> u64 {
+    let uid = PodUid::new(name);
+    let pod = drive.node().pods().find(|pod| *pod.uid == uid);
+    pod.map_or(0, |pod| pod.in_force.limit.get())
+}
+
+#[test]
+fn a_throttled_pod_has_more_after_two_fast_ticks() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 250);
+    assert_eq!(limit(&drive, "web"), 400);
+    run(&mut drive, 5000);
+    assert!(limit(&drive, "web") >= 1200);
+    let state = board.state();
+    assert_eq!(state.pods.len(), 1);
+    assert_eq!(state.pods[0].limit_milli, limit(&drive, "web"));
+    assert_eq!(state.failures, 0);
+}
+
+#[test]
+fn a_change_that_failed_is_not_believed() {
+    let mut script = Script::new(Mood::Fails);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 5000);
+    assert_eq!(limit(&drive, "web"), 200);
+    assert!(board.state().failures > 0);
+    drive.outside().mood = Mood::Works;
+    run(&mut drive, 3000);
+    assert!(limit(&drive, "web") > 200);
+}
+
+#[test]
+fn who_only_watches_says_the_same_thing_once() {
+    let mut script = Script::new(Mood::Watches);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 60_000);
+    assert_eq!(limit(&drive, "web"), 200);
+    assert!(drive.outside().carried.len() > 50, "it goes on being throttled");
+    let told = board.explain("web").unwrap().changes;
+    assert!(told.len() <= 10, "{}", told.len());
+    assert!(told.iter().all(|change| change.result == ChangeResult::OnlyWatching));
+    assert_eq!(board.state().changes, 0);
+}
+
+#[test]
+fn a_pod_that_is_gone_is_let_go_of() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    script.comes("db", 100, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 1000);
+    drive.outside().pods.remove(&PodUid::new("web"));
+    run(&mut drive, 1500);
+    let names: Vec<String> = board.state().pods.into_iter().map(|pod| pod.name).collect();
+    assert_eq!(names, ["db"]);
+    drive.outside().changes.push(Change::Went(PodUid::new("db")));
+    run(&mut drive, 1500);
+    assert_eq!(drive.node().pods().count(), 0);
+}
+
+#[test]
+fn a_limit_that_somebody_else_set_is_taken_over() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 50, 500);
+    let (mut drive, _) = drive(script);
+    run(&mut drive, 1500);
+    let uid = PodUid::new("web");
+    drive.outside().changes.push(Change::Limited(uid, Millicores::new(700)));
+    run(&mut drive, 1200);
+    assert_eq!(limit(&drive, "web"), 700);
+}
+
+#[test]
+fn another_node_starts_with_the_pods_that_are_there() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 50, 500);
+    script.comes("db", 50, 500);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 1500);
+    drive.outside().comes("web", 50, 500);
+    drive.start_over(Node::new(CAPACITY, Profile::SEED), None);
+    assert_eq!(drive.node().pods().count(), 1);
+    assert_eq!(board.state().pods.len(), 1, "the other is not sized any more");
+}
+
+/// Everything that can happen, recorded and fed to `walras replay`'s machine: the same actions.
+#[test]
+fn a_recording_replays_to_the_same_actions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    let to = RecordTo { file: file.clone(), max_mib: 10 };
+    let mut script = Script::new(Mood::Works);
+    script.comes("web \"1\"", 1200, 200);
+    script.comes("batch", 2500, 400);
+    let now = script.now;
+    let (mut drive, _) = drive(script);
+    drive.record_to(Recorder::start(&to, CAPACITY, &Profile::DIRECT, now).unwrap());
+    run(&mut drive, 20_000);
+    drive.outside().mood = Mood::Fails;
+    drive.outside().comes("late", 900, 300);
+    run(&mut drive, 10_000);
+    drive.outside().mood = Mood::Watches;
+    run(&mut drive, 10_000);
+    drive.outside().mood = Mood::Works;
+    drive.outside().pods.remove(&PodUid::new("batch"));
+    let late = PodUid::new("late");
+    drive.outside().changes.push(Change::Limited(late, Millicores::new(333)));
+    run(&mut drive, 60_000);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut replay = Replay::new();
+    let mut replayed = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let fact = parse_line(line.as_bytes(), number).unwrap();
+        let ticked = replay.take_in(number, &fact).unwrap();
+        replayed.extend(ticked.into_iter().flat_map(|ticked| ticked.outcome.actions));
+    }
+    assert!(replayed.len() > 20, "{}", replayed.len());
+    assert_eq!(replayed, drive.outside().carried);
+}
+
+#[test]
+fn a_recording_stops_where_it_is_full_and_the_one_before_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    std::fs::write(&file, "before").unwrap();
+    let to = RecordTo { file: file.clone(), max_mib: 1 };
+    let mut recorder = Recorder::start(&to, CAPACITY, &Profile::DIRECT, Moment::ORIGIN).unwrap();
+    let event = || {
+        let uid = PodUid::new(&"x".repeat(500));
+        walras_wire::replay::Event::Applied(walras_wire::replay::Applied { uid })
+    };
+    let mut stopped = Vec::new();
+    for at in 0..4000 {
+        recorder.fact(Moment::from_ms(at), event());
+        stopped.extend(recorder.flush().map(|stopped| stopped.to_string()));
+    }
+    assert_eq!(stopped.len(), 1, "{stopped:?}");
+    assert!(stopped[0].ends_with("the recording has reached 1 MiB and stops here"));
+    assert!(std::fs::metadata(&file).unwrap().len() <= 1024 * 1024);
+    assert_eq!(std::fs::read_to_string(folder.path().join("node.jsonl.1")).unwrap(), "before");
+}
+
+#[test]
+fn a_recording_that_cannot_be_made_is_refused() {
+    let to = RecordTo { file: "/nowhere/at/all".into(), max_mib: 1 };
+    let told = Recorder::start(&to, CAPACITY, &Profile::DIRECT, Moment::ORIGIN).unwrap_err();
+    assert!(told.to_string().starts_with("/nowhere/at/all: the recording cannot be written: "));
+}

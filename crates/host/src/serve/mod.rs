@@ -1,0 +1,139 @@
+//! The HTTP server of a node daemon: dashboard, health, metrics, and a JSON API to look at.
+//!
+//! It runs in a thread of its own and only ever reads the board: nothing can be changed by a
+//! request. Everything is bounded: connections, streams, headers, and how long a client may take.
+//! Requests that a web page from elsewhere tricked a browser into are refused by their `Host`.
+
+mod api;
+mod guard;
+mod listen;
+mod metrics;
+mod page;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use tokio::runtime;
+use tokio::sync::oneshot;
+
+use crate::board::Board;
+
+/// Where to listen, and who may ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeSettings {
+    /// The address; port 0 is any free one.
+    pub listen: SocketAddr,
+    /// Names by which this machine may be asked for, beside `localhost`, its own name and plain
+    /// addresses.
+    pub names: Vec<String>,
+}
+
+/// A server at work. It stops when dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why nobody can be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Somebody else listens there.
+    #[error(
+        "cannot listen on {address}: another program already does; is `walras host` running? \
+         Choose another address with --listen"
+    )]
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Ports below 1024 are for root.
+    #[error("cannot listen on {address}: not permitted; choose a port above 1023 with --listen")]
+    NotPermitted {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address is not one of this machine.
+    #[error("cannot listen on {address}: this machine has no such address")]
+    NotHere {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Anything else.
+    #[error("cannot listen on {address}: {error}")]
+    Other {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// Starts to serve `board`. When this returns, connections are accepted.
+pub fn start(board: Arc<Board>, settings: &ServeSettings) -> Result<Server, ServeError> {
+    let address = settings.listen;
+    let refused = |error: io::Error| ServeError::new(address, error);
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(refused)?;
+    let names: Vec<String> = settings.names.iter().cloned().chain([board.host()]).collect();
+    let router = guard::guarded(page::routes().merge(api::routes(board)), &names);
+    let (stop, stopped) = oneshot::channel();
+    let serve = move || runtime.block_on(listen::accept(listener, router, stopped));
+    let thread = thread::Builder::new().name("walras-serve".into()).spawn(serve);
+    Ok(Server { address: bound, stop: Some(stop), thread: Some(thread.map_err(refused)?) })
+}
+
+// === impl Server ===
+
+impl Server {
+    /// The address it listens on.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops: lets answers that are on their way arrive, for a moment, and ends streams.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A server that panicked has told so already, and there is nothing left to stop.
+            thread.join().ok();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+// === impl ServeError ===
+
+impl ServeError {
+    fn new(address: SocketAddr, error: io::Error) -> Self {
+        let kind = error.kind();
+        if kind == io::ErrorKind::AddrInUse {
+            Self::InUse { address }
+        } else if kind == io::ErrorKind::PermissionDenied {
+            Self::NotPermitted { address }
+        } else if kind == io::ErrorKind::AddrNotAvailable {
+            Self::NotHere { address }
+        } else {
+            Self::Other { address, error }
+        }
+    }
+}

@@ -1,0 +1,348 @@
+// The dashboard: puts states into the page, and opens the story of a pod.
+
+import { ask, connect, Refused } from "./link.js";
+import { node, Plot } from "./plot.js";
+import { Pods } from "./pods.js";
+import { clock, cores, count, milli, moves, percent, price, result, span } from "./words.js";
+
+const HISTORY_EVERY_MS = 10000;
+const STORY_EVERY_MS = 2000;
+
+const at = (id) => document.getElementById(id);
+const page = { state: null, heard: 0, history: null, picked: null, link: "waiting" };
+
+const nodePlots = [
+  new Plot({
+    title: "CPU",
+    level: "capacity",
+    least: 100,
+    format: (value, tick) => (tick ? axisCores(value) : `${cores(value)}`),
+    series: [
+      { key: "usage_milli", label: "usage", kind: "usage", filled: true },
+      { key: "need_milli", label: "need", kind: "need" },
+      { key: "request_milli", label: "requests", kind: "request" },
+    ],
+  }),
+  new Plot({
+    title: "Throttled periods",
+    least: 0.01,
+    format: (value, tick) => (tick && value != null ? `${Number((value * 100).toFixed(1))} %` : percent(value)),
+    series: [{ key: "throttled_period_ratio", label: "of all periods", kind: "throttled", filled: true }],
+  }),
+  new Plot({
+    title: "Price",
+    least: 0.1,
+    format: (value) => price(value),
+    series: [{ key: "price", label: "price", kind: "price", filled: true }],
+  }),
+];
+at("plots").append(...nodePlots.map((plot) => plot.root));
+
+const pods = new Pods(at("pods"), (uid) => pick(uid === page.picked ? null : uid));
+at("filter").addEventListener("input", (event) => {
+  pods.filter(event.target.value);
+  tellCount();
+});
+
+// === the node ===
+
+const tiles = ["Usage", "Need", "Requests", "Limits", "Price", "Pods", "Throttled", "Changes"].map((title) => {
+  const tile = node("div", "card tile");
+  const parts = { title: node("span", "faint", title), value: node("b"), note: node("span", "faint note"), meter: node("div", "meter") };
+  parts.fill = node("i", "fill");
+  parts.meter.append(parts.fill);
+  tile.append(parts.title, parts.value, parts.meter, parts.note);
+  at("tiles").append(tile);
+  return parts;
+});
+
+function tell(tile, value, note, share) {
+  tile.value.textContent = value;
+  tile.note.textContent = note;
+  tile.meter.hidden = share == null;
+  tile.meter.classList.toggle("over", share > 1);
+  if (share != null) tile.fill.style.width = `${Math.min(100, Math.max(0, share * 100)).toFixed(1)}%`;
+}
+
+function showState(state) {
+  if (page.state && page.state.version !== state.version) return location.reload();
+  page.state = state;
+  page.heard = performance.now();
+  const { capacity_milli: capacity, limit_budget_milli: budget } = state;
+  const of = (whole) => `of ${cores(whole)} cores`;
+  tell(tiles[0], cores(state.usage_milli), of(capacity), state.usage_milli / capacity);
+  tell(tiles[1], cores(state.need_milli), of(capacity), state.need_milli / capacity);
+  tell(tiles[2], cores(state.request_milli), of(capacity), state.request_milli / capacity);
+  tell(tiles[3], cores(state.limit_milli), `of ${cores(budget)} allowed`, state.limit_milli / budget);
+  tell(tiles[4], price(state.price), state.price > 0 ? "CPU is scarce" : "enough for all");
+  const held = state.pods.filter((pod) => (pod.throttled_period_ratio ?? 0) > 0.02).length;
+  const hot = state.pods.filter((pod) => pod.hot).length;
+  tell(tiles[5], String(state.pods.length), `${hot} watched closely`);
+  tell(tiles[6], String(held), `of ${count(state.pods.length, "pod")} lately`);
+  tell(tiles[7], String(state.changes), state.failures ? `and ${state.failures} failed` : "none failed");
+  tiles[7].note.classList.toggle("bad", state.failures > 0);
+  at("host").textContent = state.host;
+  document.title = `${state.host} · Walras`;
+  at("about").textContent = `${state.version} · profile ${state.profile} · up ${span(state.uptime_s)}`;
+  pill(at("mode"), state.mode, state.mode);
+  pill(at("acting"), state.acting ? "acting" : "only watching", state.acting ? "acting" : "watching");
+  showProblems(state.problems);
+  pods.show(state);
+  tellCount();
+  showPlots();
+}
+
+function showProblems(problems) {
+  const list = at("problems");
+  list.hidden = problems.length === 0;
+  const text = problems.join("\n");
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...problems.map((problem) => node("li", "", problem)));
+}
+
+function pill(element, text, kind) {
+  element.hidden = false;
+  element.textContent = text;
+  element.dataset.kind = kind;
+}
+
+function tellCount() {
+  const all = page.state?.pods.length ?? 0;
+  at("count").textContent = pods.shown === all ? `${all}` : `${pods.shown} of ${all}`;
+  const empty = at("empty");
+  empty.hidden = !page.state || pods.shown > 0;
+  empty.textContent = all > 0
+    ? "No pod fits the filter."
+    : "No pods yet. Which cgroups are adopted is set in the configuration of walras host.";
+}
+
+/** The last hour, with what is so right now as its newest point. */
+function showPlots() {
+  const { history, state } = page;
+  if (!history || !state) return;
+  const now = { ...history, level: state.capacity_milli };
+  nodePlots[0].show(withNow(now, state.at_ms, {
+    usage_milli: state.usage_milli, need_milli: state.need_milli, request_milli: state.request_milli,
+  }));
+  nodePlots[1].show({ at_ms: history.at_ms, throttled_period_ratio: history.throttled_period_ratio });
+  nodePlots[2].show(withNow({ at_ms: history.at_ms, price: history.price }, state.at_ms, { price: state.price }));
+}
+
+function withNow(history, atMs, values) {
+  if (history.at_ms.length && history.at_ms.at(-1) >= atMs) return history;
+  const longer = { ...history, at_ms: [...history.at_ms, atMs] };
+  for (const [key, value] of Object.entries(values)) longer[key] = [...history[key], value];
+  return longer;
+}
+
+function axisCores(value) {
+  return Number((value / 1000).toFixed(2)).toString();
+}
+
+async function refreshHistory() {
+  if (document.hidden || page.link === "gone") return;
+  try {
+    page.history = await ask("/api/v1/history");
+    showPlots();
+  } catch {
+    // The stream notices a daemon that is gone, and says so.
+  }
+}
+
+// === one pod ===
+
+const detail = at("detail");
+let story = null;
+
+function pick(uid) {
+  page.picked = uid;
+  pods.mark(uid);
+  story = null;
+  detail.hidden = uid == null;
+  detail.replaceChildren();
+  document.body.classList.toggle("picked", uid != null);
+  const hash = uid == null ? "" : `#${encodeURIComponent(uid)}`;
+  if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
+  if (uid != null) refreshStory();
+}
+
+async function refreshStory() {
+  const uid = page.picked;
+  if (uid == null || document.hidden || page.link === "gone") return;
+  const name = encodeURIComponent(uid);
+  try {
+    const [told, past] = await Promise.all([
+      ask(`/api/v1/pods/${name}`),
+      ask(`/api/v1/history?uid=${name}`),
+    ]);
+    if (page.picked === uid) showStory(told, past);
+  } catch (error) {
+    // A daemon that is gone leaves the last story standing; the stream says that it is gone.
+    if (page.picked === uid && error instanceof Refused) showNoStory(error);
+  }
+}
+
+function showStory(told, past) {
+  story ??= makeStory(told.pod);
+  const { pod } = told;
+  story.name.textContent = pod.name;
+  story.uid.textContent = `${pod.kind} · ${pod.uid}`;
+  fillList(story.sentences, told.sentences, (text) => [node("span", "", text)]);
+  fillFacts(story.facts, pod);
+  const values = { usage_milli: pod.usage_milli, need_milli: pod.need_milli, request_milli: pod.request_milli, limit_milli: pod.limit_milli };
+  story.plot.show(withNow(past, page.state?.at_ms ?? 0, values));
+  fillList(story.changes, told.changes, changeRow);
+  story.noChanges.hidden = told.changes.length > 0;
+  fillList(story.notes, told.notes, (noticed) => [node("time", "", clock(noticed.at_ms, true)), node("span", "", noticed.text)]);
+  story.noNotes.hidden = told.notes.length > 0;
+}
+
+function makeStory() {
+  const made = { name: node("h2"), uid: node("p", "faint uid"), sentences: node("ul", "story"), facts: node("dl", "facts"), changes: node("ol", "log"), notes: node("ol", "log") };
+  made.noChanges = node("p", "empty", "None since it was adopted.");
+  made.noNotes = node("p", "empty", "Nothing was noticed about it.");
+  made.plot = new Plot({
+    title: "CPU of this pod",
+    least: 20,
+    format: (value) => milli(value == null ? null : Math.round(value)),
+    series: [
+      { key: "usage_milli", label: "usage", kind: "usage", filled: true },
+      { key: "need_milli", label: "need", kind: "need" },
+      { key: "request_milli", label: "request", kind: "request" },
+      { key: "limit_milli", label: "limit", kind: "limit" },
+    ],
+  });
+  const close = node("button", "quiet close", "×");
+  close.type = "button";
+  close.setAttribute("aria-label", "Close");
+  close.addEventListener("click", () => pick(null));
+  const head = node("div", "detail-head");
+  const who = node("div");
+  who.append(made.name, made.uid);
+  head.append(who, close);
+  const title = (text) => node("h3", "", text);
+  detail.replaceChildren(head, title("Why it has what it has"), made.sentences, made.plot.root, made.facts,
+    title("Last changes"), made.changes, made.noChanges, title("Noticed"), made.notes, made.noNotes);
+  return made;
+}
+
+function changeRow(change) {
+  const { limit_from_milli: from, limit_to_milli: to } = change;
+  const moved = node("b", to > from ? "raised" : to < from ? "lowered" : "", moves(change));
+  const why = node("span", "", change.why);
+  const became = result(change);
+  const parts = [node("time", "", clock(change.at_ms, true)), moved, node("span", "tag", change.loop), why];
+  if (became) parts.push(node("span", "bad", became));
+  return parts;
+}
+
+function fillFacts(list, pod) {
+  const facts = [
+    ["min", milli(pod.min_milli)], ["max", milli(pod.max_milli)],
+    ["came with", pod.original_limit_milli == null ? "no limit" : milli(pod.original_limit_milli)],
+    ["weight", String(pod.weight)], ["kernel weight", pod.kernel_weight ?? "–"], ["burst", milli(pod.burst_milli)],
+    ["throttled", percent(pod.throttled_period_ratio)],
+    ["latency target", pod.target_latency_ms == null ? "none" : `${pod.target_latency_ms} ms${pod.latency_missed ? ", missed" : ""}`],
+    ["looked at", pod.hot ? "every fast tick" : "once a second"],
+  ];
+  list.replaceChildren(...facts.map(([key, value]) => {
+    const item = node("div");
+    item.append(node("dt", "", key), node("dd", "", String(value)));
+    return item;
+  }));
+}
+
+function fillList(list, items, parts) {
+  const text = JSON.stringify(items);
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  list.replaceChildren(...items.map((item) => {
+    const row = node("li");
+    row.append(...parts(item));
+    return row;
+  }));
+}
+
+function showNoStory(error) {
+  story = null;
+  const close = node("button", "quiet", "Close");
+  close.type = "button";
+  close.addEventListener("click", () => pick(null));
+  detail.replaceChildren(node("h2", "", "This pod is gone"), node("p", "empty", `${error.message}.`), close);
+}
+
+// === whether the daemon is there ===
+
+function showLink(kind) {
+  page.link = kind;
+  document.body.dataset.link = kind;
+  pill(at("link"), { live: "live", waiting: "connecting", gone: "no answer" }[kind], kind);
+  if (kind === "live") {
+    refreshHistory();
+    refreshStory();
+  }
+  tellGone();
+}
+
+function tellGone() {
+  const gone = at("gone");
+  gone.hidden = page.link !== "gone";
+  document.body.style.setProperty("--banner", gone.hidden ? "0px" : `${gone.offsetHeight}px`);
+  if (gone.hidden) return;
+  gone.textContent = page.state
+    ? `The daemon does not answer. It was last heard ${span((performance.now() - page.heard) / 1000)} ago; everything below is from then. Trying again.`
+    : "The daemon does not answer. Is walras host running? Trying again.";
+}
+
+// === light and dark ===
+
+const THEMES = ["auto", "light", "dark"];
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  at("theme").textContent = theme;
+  try {
+    localStorage.setItem("walras-theme", theme);
+  } catch {
+    // A browser that keeps nothing starts with its own choice next time.
+  }
+}
+
+function storedTheme() {
+  try {
+    return localStorage.getItem("walras-theme");
+  } catch {
+    return null;
+  }
+}
+
+at("theme").addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme;
+  setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
+});
+setTheme(THEMES.includes(storedTheme()) ? storedTheme() : "auto");
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && page.picked != null) pick(null);
+  if (event.key === "/" && event.target.tagName !== "INPUT") {
+    event.preventDefault();
+    at("filter").focus();
+  }
+});
+addEventListener("hashchange", () => pick(pickedByAddress()));
+
+function pickedByAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1)) || null;
+  } catch {
+    return null;
+  }
+}
+
+connect(showState, showLink);
+setInterval(refreshHistory, HISTORY_EVERY_MS);
+setInterval(refreshStory, STORY_EVERY_MS);
+setInterval(tellGone, 1000);
+refreshHistory();
+if (pickedByAddress()) pick(pickedByAddress());

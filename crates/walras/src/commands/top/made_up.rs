@@ -1,0 +1,57 @@
+//! A state that nobody told, for the tests beside it.
+
+use walras_wire::state::{NodeState, PodState};
+
+/// A node with these pods: a name and a usage each.
+pub(super) fn state(pods: &[(&str, u64)]) -> NodeState {
+    let usage_milli = pods.iter().map(|(_, usage)| usage).sum();
+    NodeState {
+        version: "1.2.3".to_owned(),
+        host: "node-7".to_owned(),
+        profile: "direct".to_owned(),
+        acting: true,
+        at_ms: 100_000,
+        uptime_s: 300,
+        capacity_milli: 4000,
+        limit_budget_milli: 8000,
+        usage_milli,
+        need_milli: 5000,
+        request_milli: 1000,
+        limit_milli: 2000,
+        mode: "congested".to_owned(),
+        price: 0.25,
+        multiplier: 0.0,
+        fast_ticks: 10,
+        slow_ticks: 20,
+        changes: 3,
+        failures: 0,
+        problems: Vec::new(),
+        pods: pods.iter().map(|(name, usage)| pod(name, *usage)).collect(),
+    }
+}
+
+fn pod(name: &str, usage_milli: u64) -> PodState {
+    PodState {
+        uid: format!("u-{name}"),
+        name: name.to_owned(),
+        kind: "docker".to_owned(),
+        min_milli: 100,
+        max_milli: 2000,
+        weight: 1.5,
+        usage_milli: Some(usage_milli),
+        need_milli: Some(400),
+        grant_milli: Some(350),
+        grant_reason: None,
+        request_milli: 350,
+        limit_milli: 1000,
+        burst_milli: 0,
+        kernel_weight: None,
+        original_limit_milli: None,
+        throttled_period_ratio: Some(0.125),
+        throttle_ratio: None,
+        target_latency_ms: None,
+        latency_missed: false,
+        hot: false,
+        last_change: None,
+    }
+}

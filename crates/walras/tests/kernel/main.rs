@@ -1,0 +1,384 @@
+//! `walras host` on the cgroups of this machine: real processes, real quotas, the real program.
+//!
+//! Every test has cgroups of its own and a daemon that knows no others. Needs root and a writable
+//! cpu controller, and fails without; `WALRAS_WITHOUT_CGROUPS=1` leaves the tests out and says so.
+
+#[cfg(test)]
+mod stage;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use crate::stage::{Stage, wait_for};
+
+    #[test]
+    fn a_throttled_process_gets_more_within_two_fast_ticks() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        let config = "act = true\nrecord = \"RECORD\"";
+        let record = stage.folder.path().join("node.jsonl");
+        stage.configure(&config.replace("RECORD", &record.display().to_string()));
+        let daemon = stage.start(&[]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        daemon.stop();
+        // How many ticks it took is in the recording, whatever else the machine had to do: from
+        // the first sample that shows two throttled periods, to the tick that raised.
+        let text = fs::read_to_string(&record).unwrap();
+        let facts =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let (mut first, mut ticks) = (None, 0);
+        for fact in facts {
+            match fact["type"].as_str().unwrap() {
+                "sample" => {
+                    let throttled = fact["nr_throttled"].as_u64().unwrap();
+                    first = first.or(Some(throttled));
+                }
+                "tick" if first.is_some() => ticks += 1,
+                "applied" => break,
+                _ => {}
+            }
+        }
+        assert!((1..=3).contains(&ticks), "{ticks} ticks until the first change\n{text}");
+        let replayed = Command::new(env!("CARGO_BIN_EXE_walras"))
+            .args(["replay", "--json"])
+            .arg(&record)
+            .output()
+            .unwrap();
+        assert!(replayed.status.success());
+        let limit = stage.quota(&web).unwrap() / 100;
+        let told = String::from_utf8(replayed.stdout).unwrap();
+        let last = format!("\"limit_milli\":{limit},");
+        assert!(told.contains(&last), "the replay does not end at {limit}m: {told}");
+    }
+
+    #[test]
+    fn contention_is_shared_by_weight_and_nobody_falls_below_the_floor() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let (small, large) = (stage.make("small", None), stage.make("large", None));
+        let _burners = (stage.burn(&small, 2), stage.burn(&large, 2));
+        stage.configure(
+            "act = true\ncapacity = 2\n[market]\nslow_loop_interval_ms = 1000\n\
+             [[rule]]\nmatch = \"large\"\nweight = 3",
+        );
+        let daemon = stage.start(&[]);
+        let grant = |path| daemon.pod(path)?["grant_milli"].as_u64();
+        wait_for("a congested market that grants three times as much", || {
+            let state = daemon.state();
+            let (small, large) = (grant(&small)?, grant(&large)?);
+            let shared = state["mode"] == "congested" && large > 2 * small && small >= 100;
+            shared.then_some(())
+        });
+        wait_for("weights of three to one", || {
+            (stage.weight(&large) == 3 * stage.weight(&small)).then_some(())
+        });
+    }
+
+    #[test]
+    fn a_pod_that_stops_working_gives_back() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(50));
+        let burners = stage.burn(&web, 2);
+        stage.configure(
+            "act = true\ncapacity = 2\n[market]\nslow_loop_interval_ms = 1000\n\
+             startup_grace_ms = 0\nshrink_hold_ms = 0\nboost_hold_ms = 0\n\
+             boost_half_life_ms = 100\nwindow_s = 3\nlimit_floor_milli = 100\npeak_factor = 0",
+        );
+        let daemon = stage.start(&[]);
+        let high = wait_for("a larger quota", || stage.quota(&web).filter(|&it| it > 60_000));
+        drop(burners);
+        wait_for("less quota", || stage.quota(&web).filter(|&quota| quota < high / 2));
+        drop(daemon);
+    }
+
+    #[test]
+    fn without_being_told_to_act_nothing_is_written() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        stage.configure("");
+        let daemon = stage.start(&[]);
+        let change = wait_for("what it would do", || {
+            let pod = daemon.pod(&web)?;
+            (!pod["last_change"].is_null()).then(|| pod["last_change"].clone())
+        });
+        assert_eq!(change["result"], "only_watching");
+        assert_eq!(stage.quota(&web), Some(10_000));
+        assert!(daemon.log().contains("only watching; would set"), "{}", daemon.log());
+        assert!(daemon.stop().success());
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn whoever_asks_gets_everything_back_at_the_end() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let (web, free) = (stage.make("web", Some(10)), stage.make("free", None));
+        let weight = stage.weight(&web);
+        let _burners = (stage.burn(&web, 1), stage.burn(&free, 1));
+        stage.configure(
+            "[market]\nslow_loop_interval_ms = 1000\n[[rule]]\nmatch = \"*\"\nweight = 2",
+        );
+        let daemon = stage.start(&["--act", "--restore"]);
+        wait_for("larger quotas", || {
+            let changed = stage.quota(&web)? > 10_000 && stage.quota(&free).is_some();
+            (changed && stage.weight(&web) != weight).then_some(())
+        });
+        assert!(daemon.stop().success());
+        assert_eq!(stage.quota(&web), Some(10_000));
+        assert_eq!(stage.quota(&free), None);
+        assert_eq!(stage.weight(&web), weight);
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_given_back_by_the_next() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let burner = stage.burn(&web, 1);
+        stage.configure("");
+        let daemon = stage.start(&["--act"]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        daemon.kill();
+        assert!(stage.quota(&web).unwrap() > 10_000);
+        drop(burner);
+        // The next one only watches, and still owes what the first one promised.
+        let daemon = stage.start(&[]);
+        wait_for("the old quota", || stage.quota(&web).filter(|&quota| quota == 10_000));
+        drop(daemon);
+    }
+
+    #[test]
+    fn a_daemon_that_is_killed_again_and_again_never_loses_what_was_there_first() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let burner = stage.burn(&web, 1);
+        stage.configure("");
+        for _ in 0..5 {
+            let daemon = stage.start(&["--act"]);
+            wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+            daemon.kill();
+        }
+        drop(burner);
+        let output = stage.command(&["--restore-only"]).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(told, "1 workloads have back what they came with.\n");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn after_a_stop_without_restore_the_first_settings_are_still_known() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let burner = stage.burn(&web, 1);
+        stage.configure("");
+        let daemon = stage.start(&["--act"]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        daemon.stop();
+        assert!(stage.quota(&web).unwrap() > 10_000);
+        drop(burner);
+        let daemon = stage.start(&["--act", "--restore"]);
+        let original = wait_for("the workload", || {
+            daemon.pod(&web).map(|pod| pod["original_limit_milli"].clone())
+        });
+        assert_eq!(original, 100);
+        daemon.stop();
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn two_hundred_cgroups_come_and_go() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        stage.configure(
+            "act = true\nlook_interval_ms = 200\n[market]\nslow_loop_interval_ms = 1000",
+        );
+        let daemon = stage.start(&[]);
+        let count =
+            |daemon: &crate::stage::Daemon| daemon.state()["pods"].as_array().unwrap().len();
+        let made: Vec<_> =
+            (0..200).map(|number| stage.make(&format!("pod-{number}"), None)).collect();
+        wait_for("200 workloads with a grant", || {
+            let state = daemon.state();
+            let pods = state["pods"].as_array().unwrap();
+            let granted = pods.iter().filter(|pod| pod["grant_milli"].is_u64()).count();
+            (granted == 200).then_some(())
+        });
+        let limits: u64 = made.iter().filter_map(|path| stage.quota(path)).sum();
+        assert!(limits > 0, "some are limited now");
+        for path in &made[50..] {
+            stage.unmake(path);
+        }
+        wait_for("50 workloads", || (count(&daemon) == 50).then_some(()));
+        // One that is made anew under the same name is another workload.
+        let again = stage.make("pod-199", Some(30));
+        wait_for("one more", || {
+            daemon.pod(&again).filter(|pod| pod["original_limit_milli"] == 300)
+        });
+        assert!(daemon.stop().success());
+    }
+
+    #[test]
+    fn a_workload_that_vanishes_while_it_is_sized_is_let_go_of() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        stage.configure("act = true\nlook_interval_ms = 100");
+        let daemon = stage.start(&[]);
+        for _ in 0..10 {
+            let web = stage.make("web", Some(10));
+            let burner = stage.burn(&web, 1);
+            wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+            drop(burner);
+            stage.unmake(&web);
+        }
+        wait_for("an empty market", || {
+            daemon.state()["pods"].as_array().unwrap().is_empty().then_some(())
+        });
+        assert!(!daemon.log().contains("\"ERROR\""), "{}", daemon.log());
+        assert!(daemon.stop().success());
+    }
+
+    #[test]
+    fn a_changed_configuration_holds_at_once_and_a_bad_one_not_at_all() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        stage.configure("");
+        let daemon = stage.start(&[]);
+        wait_for("a watched workload", || daemon.pod(&web));
+        stage.configure("act = 7\nactt = true");
+        let problem = wait_for("a refusal", || {
+            daemon.state()["problems"].as_array()?.first()?.as_str().map(str::to_owned)
+        });
+        assert!(problem.contains("act: 7 is not true or false"), "{problem}");
+        assert!(problem.contains("did you mean act?"), "{problem}");
+        assert_eq!(stage.quota(&web), Some(10_000));
+        stage.configure("act = true");
+        daemon.signal("HUP");
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        wait_for("word that it acts", || (daemon.state()["acting"] == true).then_some(()));
+        // Told to leave the workload alone, it gives back what that came with.
+        stage.configure("act = true\n[[rule]]\nmatch = \"web\"\nmanaged = false");
+        daemon.signal("HUP");
+        wait_for("the old quota", || stage.quota(&web).filter(|&quota| quota == 10_000));
+        wait_for("an empty market", || {
+            daemon.state()["pods"].as_array().unwrap().is_empty().then_some(())
+        });
+    }
+
+    #[test]
+    fn a_second_daemon_is_refused() {
+        let Some(stage) = Stage::prepared() else { return };
+        stage.configure("");
+        let daemon = stage.start(&[]);
+        let other = stage.folder.path().join("other").display().to_string();
+        let (code, told) = stage.refused(&["--state-dir", &other]);
+        assert_eq!(code, 1);
+        let expected = format!("is running on this machine already (process {})", daemon.pid());
+        assert!(told.contains(&expected), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
+
+    #[test]
+    fn a_port_in_use_is_told_and_nothing_is_touched() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        stage.configure("act = true");
+        let (code, told) = stage.refused(&["--listen", &address]);
+        assert_eq!(code, 1);
+        assert!(told.contains(&format!("cannot listen on {address}")), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn ten_mistakes_in_the_configuration_are_told_and_nothing_starts() {
+        let Some(stage) = Stage::prepared() else { return };
+        stage.configure(
+            "act = 1\nrestore = 2\nlisten = 3\ncapacity = \"x\"\nstate_dir = \"y\"\n\
+             look_interval_ms = 1\nlog_level = 4\nprofile = \"z\"\nrecord_max_mib = 0\nfoo = 1",
+        );
+        let (code, told) = stage.refused(&[]);
+        assert_eq!(code, 2);
+        assert!(told.contains("10 problems"), "{told}");
+        assert_eq!(told.lines().count(), 11, "{told}");
+    }
+
+    #[test]
+    fn a_damaged_store_is_left_alone_and_so_are_the_workloads() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        stage.configure("act = true");
+        let state = stage.folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        fs::write(state.join("host.redb"), "rubbish").unwrap();
+        let (code, told) = stage.refused(&[]);
+        assert_eq!(code, 1);
+        assert!(told.contains("the store is damaged or no store at all"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert_eq!(fs::read(state.join("host.redb")).unwrap(), b"rubbish");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn on_a_full_disk_nothing_is_touched_that_could_not_be_given_back() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        let disk = Disk::small(&stage.folder.path().join("state"));
+        fs::write(disk.0.join("filler"), vec![0; 8 * 1024 * 1024]).ok();
+        stage.configure("act = true");
+        let (code, told) = stage.refused(&[]);
+        assert_eq!(code, 1);
+        assert!(told.contains("No space left on device"), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn cgroups_that_are_read_only_are_told_of_and_watched() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        stage.configure("act = true");
+        // A mount namespace of its own, in which the hierarchy cannot be written.
+        let command = stage.command(&["--log-format", "json"]);
+        let root = stage.layout.cpu_root().display().to_string();
+        let script = format!("mount -o remount,bind,ro {root} && exec \"$0\" \"$@\"");
+        let log = stage.folder.path().join("log");
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", &script])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let told = wait_for("word of it", || {
+            let log = fs::read_to_string(&log).unwrap();
+            log.contains("read-only").then_some(log)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(told.contains("it could not be set"), "{told}");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    /// A disk that is soon full.
+    struct Disk(std::path::PathBuf);
+
+    impl Disk {
+        fn small(folder: &std::path::Path) -> Self {
+            fs::create_dir_all(folder).unwrap();
+            let mut mount = Command::new("mount");
+            let mount = mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder);
+            assert!(mount.status().unwrap().success());
+            Self(folder.to_owned())
+        }
+    }
+
+    impl Drop for Disk {
+        fn drop(&mut self) {
+            drop(Command::new("umount").arg(&self.0).status());
+        }
+    }
+}
