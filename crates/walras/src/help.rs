@@ -192,9 +192,9 @@ Examples:
 
 Values are tried one constant at a time, in a random order, until nothing is better any more or
 the evaluations are used up; what costs less is kept. A cost is in core-hours: those of the limits,
-0.2 for each minute in which a service missed its target, and 0.02 for each change per pod-hour
-above 10 (api) or 1500 (direct), less 2 for each core-hour of work done. Scenarios for judging are never searched on: one of the suite
-test is refused as --train, and so is one that is given for both.
+less 2 for each core-hour of work done, 0.2 for each minute in which a service missed its target,
+and 0.02 for each change per pod-hour above 10 (api) or 1500 (direct). Scenarios for judging are
+never searched on: one of the suite test is refused as --train, and so is one given for both.
 
 The JSON is {\"profile\", \"seed\", \"evaluations\", \"constants\": [{\"key\", \"unit\", \"from\",
 \"to\", \"saved_core_hours\"}], \"train\", \"test\", \"config\"}. Train and test are

@@ -1,9 +1,9 @@
 //! Containment: which pods take all they can get while others need theirs, and what their cap is.
 //!
-//! A pod whose need the market had to cut for a while is contained: the fast loop raises it no more,
-//! and its cap is what its grant allows it or what the others leave idle, whichever is more. Some of
-//! the node is kept idle beside it, so that a burst of the others does not have to wait. A burst
-//! that is over sooner is not held against anybody.
+//! A pod whose need the market had to cut for a while is contained: the fast loop raises it no
+//! more, and its cap is what its grant allows it or what the others leave idle, whichever is more.
+//! Some of the node is kept idle beside it, so that a burst of the others does not have to wait. A
+//! burst that is over sooner is not held against anybody.
 //!
 //! Always: a contained pod keeps its grant, and what nobody uses is not kept from it beyond the
 //! guard. Where limits are grants anyway, nobody is contained.

@@ -122,8 +122,8 @@ profile! {
         "How often hot pods are looked at: once a CFS period where acting is cheap.";
     slow_loop_interval_ms: Span, "ms", 500.0 to 3_600_000.0,
         [ms(15_000), ms(1000), ms(5000)],
-        "How often the market is cleared when nothing forces it. Often where acting is cheap, since \
-         that is also how soon a raise that is over is taken back.";
+        "How often the market is cleared when nothing forces it. Often where acting is cheap, \
+         since that is also how soon a raise that is over is taken back.";
     startup_grace_ms: Span, "ms", 0.0 to 3_600_000.0,
         [ms(45_000), ms(15_000), ms(45_000)],
         "How long a new pod is not shrunk: starting up is not a working day.";
@@ -137,8 +137,8 @@ profile! {
          counted.";
     throttle_target: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.05), ratio(0.05), ratio(0.05)],
-        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; with a burst \
-         buffer, or with the headroom of five minutes, 5 % do not show in latency.";
+        "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; with a \
+         burst buffer, or with the headroom of five minutes, 5 % do not show in latency.";
     headroom_gain: Ratio, "ratio", 0.0 to 100.0,
         [ratio(1.0), ratio(1.0), ratio(0.1)],
         "How fast headroom grows with the gap above the throttle target, per second.";
@@ -191,8 +191,8 @@ profile! {
         "How long a raise takes to take effect: one must not raise again before that.";
     boost_hold_ms: Span, "ms", 0.0 to 3_600_000.0,
         [ms(15_000), ms(0), ms(60_000)],
-        "How long a boost stays as it is. Not at all where it can be had again at once: a short one \
-         works off what has piled up, and the estimator takes over.";
+        "How long a boost stays as it is. Not at all where it can be had again at once: a short \
+         one works off what has piled up, and the estimator takes over.";
     boost_half_life_ms: Span, "ms", 1.0 to 3_600_000.0,
         [ms(15_000), ms(100), ms(30_000)],
         "After that, how long half of what is left of it takes to go.";
@@ -222,9 +222,10 @@ profile! {
         [Millicores::new(1), Millicores::new(10), Millicores::new(10)],
         "Limits are multiples of this: what the kernel and systemd can hold.";
     limit_floor_milli: Millicores, "millicores", 10.0 to 1_000_000.0,
-        [Millicores::new(10), Millicores::new(500), Millicores::new(500)],
+        [Millicores::new(10), Millicores::new(500), Millicores::new(800)],
         "No cap is tighter than this. A tighter one saves next to nothing, and every request \
-         that takes longer than its quota would wait for the next period.";
+         that takes longer than its quota would wait for the next period; sooner where there is \
+         no burst buffer.";
     request_rule: RequestRule, "limit or grant", 0.0 to 0.0,
         [RequestRule::FromLimit, RequestRule::FromGrant, RequestRule::FromGrant],
         "What a grant becomes: the limit, with the request a part of it; or the request, with \
