@@ -202,6 +202,8 @@ impl Pod {
     /// Whether a sample is due: at once for a hot pod, after the interval for a quiet one.
     pub(super) fn is_sample_due(&self, quiet_interval: Span, now: Moment) -> bool {
         match self.latest {
+            // Two ticks at once need one sample.
+            Some(latest) if now <= latest.at => false,
             Some(latest) => self.hot || now.since(latest.at) >= quiet_interval,
             None => true,
         }

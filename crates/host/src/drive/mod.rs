@@ -273,10 +273,18 @@ impl<O: Outside> Drive<O> {
                     if self.told.get(&uid).is_some_and(|told| same(told, &action)) {
                         continue;
                     }
-                    info!(
-                        pod = %uid, limit = %action.limit, in_force = %limit,
-                        weight = action.weight.get(), "only watching; would set: {}", action.why
-                    );
+                    // Once per workload: the board has the rest, and nobody reads a log of wishes.
+                    if self.told.contains_key(&uid) {
+                        debug!(
+                            pod = %uid, limit = %action.limit, in_force = %limit,
+                            "only watching; would set: {}", action.why
+                        );
+                    } else {
+                        info!(
+                            pod = %uid, limit = %action.limit, in_force = %limit,
+                            "only watching; would set, among others: {}", action.why
+                        );
+                    }
                     self.told.insert(uid.clone(), action.clone());
                     self.results.push((uid, ChangeResult::OnlyWatching));
                 }
