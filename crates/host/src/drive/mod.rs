@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Action, Loop, Node, Outcome};
+use walras_core::node::{Loop, Node, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span};
 use walras_wire::replay::{
     Applied, Capacity, Event, Found, PodAdded, PodRemoved, SampleTaken, Tick,
@@ -43,8 +43,9 @@ pub struct Drive<O> {
     recorder: Option<Recorder>,
     look_interval: Span,
     last_look: Option<Moment>,
-    /// What was last told of each pod while only watching, so that it is not told again and again.
-    told: BTreeMap<PodUid, Action>,
+    /// What was last told of each pod while only watching, so that it is not told again and again:
+    /// the limit that the fast and that the slow loop would set.
+    told: BTreeMap<PodUid, Wishes>,
     /// Whose counters are due; kept so that a quiet tick need not allocate.
     due: Vec<PodUid>,
     results: Vec<(PodUid, ChangeResult)>,
@@ -270,22 +271,23 @@ impl<O: Outside> Drive<O> {
                 }
                 Carried::OnlyWatching(limit) => {
                     self.limit_found(&uid, limit, now);
-                    if self.told.get(&uid).is_some_and(|told| same(told, &action)) {
+                    let is_first = !self.told.contains_key(&uid);
+                    let told = self.told.entry(uid.clone()).or_default().of(tick);
+                    if told.replace(action.limit) == Some(action.limit) {
                         continue;
                     }
                     // Once per workload: the board has the rest, and nobody reads a log of wishes.
-                    if self.told.contains_key(&uid) {
-                        debug!(
-                            pod = %uid, limit = %action.limit, in_force = %limit,
-                            "only watching; would set: {}", action.why
-                        );
-                    } else {
+                    if is_first {
                         info!(
                             pod = %uid, limit = %action.limit, in_force = %limit,
                             "only watching; would set, among others: {}", action.why
                         );
+                    } else {
+                        debug!(
+                            pod = %uid, limit = %action.limit, in_force = %limit,
+                            "only watching; would set: {}", action.why
+                        );
                     }
-                    self.told.insert(uid.clone(), action.clone());
                     self.results.push((uid, ChangeResult::OnlyWatching));
                 }
                 Carried::Failed { because, in_force } => {
@@ -316,10 +318,20 @@ impl<O: Outside> Drive<O> {
     }
 }
 
-/// Whether two actions ask for the same.
-fn same(one: &Action, other: &Action) -> bool {
-    (one.limit, one.request, one.weight, one.burst)
-        == (other.limit, other.request, other.weight, other.burst)
+/// The limits that the two loops would set.
+#[derive(Debug, Default)]
+struct Wishes {
+    fast: Option<Millicores>,
+    slow: Option<Millicores>,
+}
+
+impl Wishes {
+    const fn of(&mut self, tick: Loop) -> &mut Option<Millicores> {
+        match tick {
+            Loop::Fast => &mut self.fast,
+            Loop::Slow => &mut self.slow,
+        }
+    }
 }
 
 fn span(duration: std::time::Duration) -> Span {
