@@ -49,14 +49,31 @@ pub fn remove_left_behind(
     parent: &CgroupPath,
     prefix: &[u8],
 ) -> Result<usize, CgroupError> {
+    remove_orphans(layout, parent, |name| {
+        let owner = name.strip_prefix(prefix).and_then(pid_in_front);
+        owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    })
+}
+
+/// Removes the groups directly in `parent` whose names `is_orphan` knows as those of somebody who
+/// is gone, with all groups in them. Returns how many there were. One that still has processes in
+/// it stays.
+///
+/// # Errors
+///
+/// Where `parent` is gone or cannot be read.
+pub fn remove_orphans(
+    layout: &Layout,
+    parent: &CgroupPath,
+    is_orphan: impl Fn(&[u8]) -> bool,
+) -> Result<usize, CgroupError> {
     let mut removed = 0;
     for root in layout.roots() {
         let folder = Folder::open(root, parent)?;
         let entries = std::fs::read_dir(parent.under(root));
         for entry in entries.map_err(|error| io_fault(parent, error))?.flatten() {
             let name = entry.file_name();
-            let dead = name.as_bytes().strip_prefix(prefix).and_then(pid_in_front);
-            if dead.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+            if is_orphan(name.as_bytes())
                 && parent.join(name.as_bytes()).is_some_and(|path| remove_inside(root, &path))
                 && remove_in(&folder, name.as_bytes()).is_ok()
                 && root == layout.cpu_root()
