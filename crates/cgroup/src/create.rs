@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode};
@@ -35,6 +35,13 @@ pub struct Created {
     path: CgroupPath,
     /// In how many hierarchies, of those that the layout has.
     made: usize,
+}
+
+/// This process in a group of its own; it goes back to where it was together with this value.
+#[derive(Debug)]
+pub struct Inside {
+    /// A root and the group below it, for each hierarchy.
+    homes: Vec<(PathBuf, CgroupPath)>,
 }
 
 /// Removes the groups directly in `parent` whose names are `prefix`, the number of a process that
@@ -139,6 +146,23 @@ impl Created {
             .try_for_each(|root| Folder::open(root, &self.path)?.write("cgroup.procs", &pid))
     }
 
+    /// Moves this process into the group, until the value that is returned goes. That has to be
+    /// before the group does.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not known where this process is, or where it may not be moved.
+    pub fn enter(&self) -> Result<Inside, CgroupError> {
+        let text = std::fs::read_to_string("/proc/self/cgroup");
+        let text = text.map_err(|error| io_fault(&self.path, error))?;
+        let homes = self.layout.homes(&text).ok_or_else(|| {
+            io_fault(&self.path, io::Error::other("it is not known where this process is now"))
+        })?;
+        let inside = Inside { homes };
+        self.put(std::process::id())?;
+        Ok(inside)
+    }
+
     /// Removes the group, and says so if that is not possible.
     ///
     /// # Errors
@@ -162,6 +186,16 @@ impl Created {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let pid = std::process::id().to_string();
+        for (root, path) in &self.homes {
+            // Nobody is left to be told; the process ends soon, and with it its stay.
+            drop(Folder::open(root, path).and_then(|home| home.write("cgroup.procs", &pid)));
+        }
     }
 }
 

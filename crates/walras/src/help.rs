@@ -40,7 +40,7 @@ Examples:
 
 Starts five workloads as processes in cgroups of their own: steady, web (a service with bursts),
 batch, idle, and greedy, which takes all it can get. First under static limits of the kind people
-set (20, 25, 25, 10 and 20 % of the machine), then with the same load under the market, which is the
+set (40, 25, 25, 30 and 20 % of the machine), then with the same load under the market, which is the
 loop of `walras host --act`. It uses at most 8 cores, ends with a table and writes a page with
 pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
 removed by the next run.

@@ -12,18 +12,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use walras_cgroup::{
-    CgroupError, CgroupPath, Created, Group, Layout, LayoutError, Original, Originals, Target,
-    remove_orphans,
+    CgroupError, CgroupPath, Created, Group, Inside, Layout, LayoutError, Original, Originals,
+    Target, remove_orphans,
 };
+use walras_core::parse::CpuWeight;
 use walras_core::profile::Profile;
-use walras_core::smooth::weight::kernel_weight;
+use walras_core::smooth::weight::{KernelWeight, kernel_weight};
 use walras_core::units::Millicores;
+use walras_host::drive::cpus_online;
 use walras_sim::scenario::{PodSpec, Scenario};
 
 use super::load::Answers;
 
 /// What the groups of all demonstrations are called, before the process and its start.
 const PREFIX: &str = "walras-demo-";
+/// Fifty times what others have, so that what else goes on does not spoil the comparison.
+const WEIGHT: u32 = 5000;
+/// The group of this process, which measures and runs the market.
+const CONTROL: &str = "control";
 /// The processes of a killed demonstration are gone by then.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// However little CPU a process has, it ends within this time.
@@ -46,6 +52,10 @@ pub(super) enum GroundError {
 #[derive(Debug)]
 pub(super) struct Ground {
     layout: Layout,
+    /// This process is beside the workloads, so that it gets its turn whatever they do and
+    /// whatever else the machine has to do. Goes first, then its group, then the one around it.
+    _inside: Inside,
+    _control: Created,
     top: Created,
 }
 
@@ -79,20 +89,23 @@ impl Ground {
         let pid = std::process::id();
         let start = started(pid).ok_or_else(|| GroundError::Nameless(format!("process {pid}")))?;
         let top = Created::create(&layout, &path(&CgroupPath::ROOT, &name(pid, start)))?;
-        let ground = Self { layout, top };
-        let probe = ground.make("probe")?;
-        limit(&probe, Millicores::new(100), None)?;
-        probe.remove()?;
-        Ok(ground)
+        set(&top, &Target { limit: None, weight: CpuWeight::new(WEIGHT).map(KernelWeight::from), burst: None })?;
+        let control = Created::create(&layout, &path(top.path(), CONTROL))?;
+        let most = CpuWeight::new(10_000).map(KernelWeight::from);
+        // Whether limits can be set is tried here, with one that never holds anybody back.
+        let all = Some(cpus_online());
+        set(&control, &Target { limit: all, weight: most, burst: None })?;
+        let inside = control.enter()?;
+        Ok(Self { layout, _inside: inside, _control: control, top })
     }
 
     pub(super) const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The path of the group around all others, as patterns of paths have it.
-    pub(super) fn pattern(&self) -> String {
-        self.top.path().to_string().trim_start_matches('/').to_owned()
+    /// The path of a workload's group, as patterns of paths have it.
+    pub(super) fn pattern(&self, pod: &str) -> String {
+        path(self.top.path(), pod).to_string().trim_start_matches('/').to_owned()
     }
 
     /// Starts every workload of the scenario under its static limit. None works yet.
@@ -201,8 +214,11 @@ fn limit(
     pod: Option<&PodSpec>,
 ) -> Result<Group, CgroupError> {
     let weight = pod.map(|pod| kernel_weight(&Profile::DIRECT, pod.request, pod.weight));
-    let mut adopted = created.open()?.adopt(&mut Nobody)?;
-    adopted.apply(&Target { limit: Some(limit), weight, burst: None })?;
+    set(created, &Target { limit: Some(limit), weight, burst: None })
+}
+
+fn set(created: &Created, target: &Target) -> Result<Group, CgroupError> {
+    created.open()?.adopt(&mut Nobody)?.apply(target)?;
     created.open()
 }
 

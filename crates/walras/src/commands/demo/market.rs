@@ -15,7 +15,7 @@ use walras_host::adopt::{AdoptRules, Glob, Reach, Rule};
 use walras_host::board::{Board, Identity, Tally};
 use walras_host::drive::{Cgroups, Drive, Outside, Terms};
 use walras_host::store::Store;
-use walras_sim::scenario::Scenario;
+use walras_sim::scenario::{PodSpec, Scenario};
 
 use super::ground::Ground;
 use crate::cli::VERSION;
@@ -46,7 +46,7 @@ impl Market {
         let terms = Terms {
             act: true,
             capacity: Some(capacity),
-            adopt: rules(&ground.pattern(), scenario).ok_or("the groups have no good name")?,
+            adopt: rules(ground, scenario).ok_or("the groups have no good name")?,
         };
         let store = Store::in_memory().map_err(|error| error.to_string())?;
         let origin = Moment::ORIGIN;
@@ -98,8 +98,9 @@ fn until_stopped(mut drive: Drive<Cgroups>, stopped: &mpsc::Receiver<()>) {
 }
 
 /// These groups and no others, with the weights of the scenario.
-fn rules(pattern: &str, scenario: &Scenario) -> Option<AdoptRules> {
-    let rule = |pod: &walras_sim::scenario::PodSpec| {
+fn rules(ground: &Ground, scenario: &Scenario) -> Option<AdoptRules> {
+    let path = |pod: &PodSpec| Glob::new(&ground.pattern(&pod.name));
+    let rule = |pod: &PodSpec| {
         Some(Rule {
             matches: Glob::new(&pod.name)?,
             managed: None,
@@ -114,7 +115,7 @@ fn rules(pattern: &str, scenario: &Scenario) -> Option<AdoptRules> {
         docker: Reach::Nobody,
         podman: Reach::Nobody,
         systemd: Reach::Nobody,
-        paths: vec![Glob::new(&format!("{pattern}/*"))?],
+        paths: scenario.pods.iter().map(path).collect::<Option<Vec<_>>>()?,
         min: Millicores::new(scenario.node.capacity.get() / MIN_PART),
         rules: scenario.pods.iter().map(rule).collect::<Option<Vec<_>>>()?,
         ..AdoptRules::default()

@@ -15,7 +15,7 @@ pub(super) fn html(trial: &Trial) -> String {
     let how = if trial.simulated { "simulated" } else { "measured on this machine" };
     let title = format!("Walras: static limits and the market, {how}");
     let lead = format!(
-        "Five workloads on {} cores, {} s under static limits that add up to what there is, then \
+        "Five workloads on {} cores, {} s under static limits that add up to 140 % of that, then \
          the same load for as long under the market: a steady one, a service with bursts (web), a \
          job (batch), one that idles, and a greedy neighbour.",
         cast::cores(trial.scenario.node.capacity),
