@@ -140,9 +140,8 @@ impl Layout {
             Version::V1 => &["cpu", "cpuacct"],
             Version::V2 => &[""],
         };
-        let home = |controller: &&str| {
-            CgroupPath::new(own_path(self_cgroup, controller)?.as_bytes())
-        };
+        let home =
+            |controller: &&str| CgroupPath::new(own_path(self_cgroup, controller)?.as_bytes());
         let paths = controllers.iter().map(home).collect::<Option<Vec<_>>>()?;
         Some(self.roots().map(Path::to_path_buf).zip(paths).collect())
     }

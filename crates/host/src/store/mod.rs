@@ -124,8 +124,7 @@ impl Store {
     pub fn in_memory() -> Result<Self, StoreError> {
         let file = PathBuf::from("memory");
         let memory = InMemoryBackend::new();
-        let opened =
-            Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(memory);
+        let opened = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(memory);
         let database = opened.map_err(|error| refused(&file, error))?;
         let store = Self { database, file };
         store.check_version()?;

@@ -66,8 +66,7 @@ mod tests {
     fn a_page_has_the_table_and_a_picture_of_every_pod_before_and_after() {
         let scenario = scenario(&["web", "batch"]);
         let standings = [standing("static", 5.0, 2.0), standing("walras", 4.0, 1.0)];
-        let recordings =
-            [("static", recording(&[0, 1], &[])), ("walras", recording(&[0, 1], &[]))];
+        let recordings = [("static", recording(&[0, 1], &[])), ("walras", recording(&[0, 1], &[]))];
         let page = trial(&Trial {
             title: "a < b",
             lead: "lead",
@@ -75,7 +74,11 @@ mod tests {
             headings: &["", "before", "after"],
             rows: &[vec!["web & co".to_owned(), "1".to_owned(), "2".to_owned()]],
             about_pods: "pods",
-            chapter: Chapter { scenario: &scenario, standings: &standings, recordings: &recordings },
+            chapter: Chapter {
+                scenario: &scenario,
+                standings: &standings,
+                recordings: &recordings,
+            },
         });
         assert!(page.contains("<title>a &lt; b</title>"), "{page}");
         assert!(page.contains("<th>web &amp; co</th><td>1</td><td>2</td>"), "{page}");

@@ -89,7 +89,14 @@ impl Ground {
         let pid = std::process::id();
         let start = started(pid).ok_or_else(|| GroundError::Nameless(format!("process {pid}")))?;
         let top = Created::create(&layout, &path(&CgroupPath::ROOT, &name(pid, start)))?;
-        set(&top, &Target { limit: None, weight: CpuWeight::new(WEIGHT).map(KernelWeight::from), burst: None })?;
+        set(
+            &top,
+            &Target {
+                limit: None,
+                weight: CpuWeight::new(WEIGHT).map(KernelWeight::from),
+                burst: None,
+            },
+        )?;
         let control = Created::create(&layout, &path(top.path(), CONTROL))?;
         let most = CpuWeight::new(10_000).map(KernelWeight::from);
         // Whether limits can be set is tried here, with one that never holds anybody back.
@@ -126,10 +133,9 @@ impl Ground {
                 .spawn()
                 .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
             let id = child.id();
-            all.push(Player { name: pod.name.clone(), child, group, created: created });
-            if let Some(player) = all.last() {
-                player.created.put(id).map_err(|error| error.to_string())?;
-            }
+            let player = Player { name: pod.name.clone(), child, group, created };
+            player.created.put(id).map_err(|error| error.to_string())?;
+            all.push(player);
         }
         Ok(Players { all })
     }

@@ -16,6 +16,8 @@ pub(super) struct Document<'a> {
     pub(super) cores: f64,
     pub(super) seconds_per_phase: u32,
     pub(super) summary: &'a str,
+    /// Where the page is.
+    pub(super) report: &'a str,
     pub(super) phases: Vec<PhaseOut<'a>>,
 }
 

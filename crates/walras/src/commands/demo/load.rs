@@ -64,13 +64,12 @@ fn arrivals(rate: &Shape, seconds: u32, seed: u64) -> Vec<Duration> {
     let mut arrivals = Vec::new();
     for second in 0..seconds {
         let rate = rate.level(second, seed);
-        let mut at_s = 0.0;
-        while rate > 0.0 {
-            at_s -= (1.0 - rng.unit()).ln() / rate;
-            if at_s >= 1.0 {
-                break;
-            }
+        // Without any, the first comes after an infinite time.
+        let mut between = || -(1.0 - rng.unit()).ln() / rate.max(0.0);
+        let mut at_s = between();
+        while at_s < 1.0 {
             arrivals.push(Duration::from_secs_f64(f64::from(second) + at_s));
+            at_s += between();
         }
     }
     arrivals

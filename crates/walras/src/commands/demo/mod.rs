@@ -76,16 +76,20 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
             }
         }
     };
-    print(&trial, args.json)?;
-    target.write(&page::html(&trial))?;
-    let whole = std::path::absolute(&args.report).unwrap_or_else(|_| args.report.clone());
-    let told = format!("Report: {}", whole.display());
-    if args.json {
-        tell(&told);
-        return Ok(());
-    }
+    let path = std::path::absolute(&args.report).unwrap_or_else(|_| args.report.clone());
+    let path = path.display().to_string();
+    // What was found comes first: the report may not be possible any more.
     let mut output = screen::output();
-    writeln!(output, "{told}")?;
+    if args.json {
+        print_json(&mut output, &trial, &path)?;
+    } else {
+        print_text(&mut output, &trial)?;
+    }
+    output.flush()?;
+    target.write(&page::html(&trial))?;
+    if !args.json {
+        writeln!(output, "Report: {path}")?;
+    }
     Ok(output.flush()?)
 }
 
@@ -126,27 +130,26 @@ fn simulated(scenario: Scenario, because: Option<String>) -> Result<Trial, Failu
     Ok(Trial::new(scenario, before, after, true, because))
 }
 
-fn print(trial: &Trial, json: bool) -> Result<(), Failure> {
-    let mut output = screen::output();
-    if json {
-        let document = json::Document {
-            simulated: trial.simulated,
-            because: trial.because.as_deref(),
-            cores: cast::cores(trial.scenario.node.capacity),
-            seconds_per_phase: trial.scenario.duration_s,
-            summary: &trial.summary,
-            phases: [&trial.before, &trial.after].map(json::phase).into(),
-        };
-        json::print(&mut output, &document)?;
-    } else {
-        let look = Look::of_stdout();
-        if trial.simulated {
-            writeln!(output, "{}\n", look.heading("Simulated, not measured."))?;
-        }
-        table::print(&mut output, &table::rows(&trial.before, &trial.after), look)?;
-        writeln!(output, "\n{}", trial.summary)?;
+fn print_json(output: &mut impl Write, trial: &Trial, report: &str) -> Result<(), Failure> {
+    let document = json::Document {
+        simulated: trial.simulated,
+        because: trial.because.as_deref(),
+        cores: cast::cores(trial.scenario.node.capacity),
+        seconds_per_phase: trial.scenario.duration_s,
+        summary: &trial.summary,
+        report,
+        phases: [&trial.before, &trial.after].map(json::phase).into(),
+    };
+    json::print(output, &document)
+}
+
+fn print_text(output: &mut impl Write, trial: &Trial) -> Result<(), Failure> {
+    let look = Look::of_stdout();
+    if trial.simulated {
+        writeln!(output, "{}\n", look.heading("Simulated, not measured."))?;
     }
-    Ok(output.flush()?)
+    table::print(output, &table::rows(&trial.before, &trial.after), look)?;
+    Ok(writeln!(output, "\n{}", trial.summary)?)
 }
 
 /// What there is to divide: the CPUs that this process may use, up to a few.

@@ -70,8 +70,8 @@ pub(super) fn tell(line: &str) {
 fn so_far(second: u32, pods: &[Total]) -> String {
     let used: f64 = pods.iter().map(|pod| pod.used_core_s).sum::<f64>() / f64::from(second.max(1));
     let web = pods.iter().find(|pod| pod.name == WEB);
-    let throttled = web.filter(|web| web.periods > 0.0).map_or(0.0, |web| {
-        100.0 * web.throttled_periods / web.periods
-    });
+    let throttled = web
+        .filter(|web| web.periods > 0.0)
+        .map_or(0.0, |web| 100.0 * web.throttled_periods / web.periods);
     format!("{WEB} throttled in {throttled:.0} % of its periods, {used:.1} cores in use")
 }

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use walras_sim::report::number::short;
+use walras_sim::report::number::{short, trimmed};
 
 use super::outcome::{Figures, Phase};
 use crate::screen::Look;
@@ -73,11 +73,7 @@ pub(super) fn sentence(before: &Figures, after: &Figures) -> String {
 }
 
 /// Prints the table.
-pub(super) fn print(
-    output: &mut impl Write,
-    rows: &[Vec<String>],
-    look: Look,
-) -> io::Result<()> {
+pub(super) fn print(output: &mut impl Write, rows: &[Vec<String>], look: Look) -> io::Result<()> {
     let headings: Vec<String> = HEADINGS.map(str::to_owned).to_vec();
     let all = || std::iter::once(&headings).chain(rows);
     let width = |place: usize| all().map(|row| row[place].chars().count()).max().unwrap_or(0);
@@ -98,7 +94,7 @@ pub(super) fn print(
 }
 
 fn percent(ratio: f64) -> String {
-    format!("{} %", short(libm_round(ratio * 1000.0) / 10.0))
+    format!("{} %", trimmed(100.0 * ratio, 1))
 }
 
 fn latency(ms: f64) -> String {
@@ -131,6 +127,57 @@ fn compared(before: f64, after: f64, what: &str) -> String {
     }
 }
 
-fn libm_round(value: f64) -> f64 {
-    value.round()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(throttled: f64, p95_ms: f64, batch_core_s: f64, allocated_core_s: f64) -> Figures {
+        Figures {
+            web_throttled_ratio: throttled,
+            web_p50_ms: p95_ms / 2.0,
+            web_p95_ms: p95_ms,
+            web_p99_ms: 2.0 * p95_ms,
+            allocated_core_s,
+            used_core_s: 30.0,
+            batch_core_s,
+            greedy_ratio: 0.25,
+        }
+    }
+
+    #[test]
+    fn what_became_better_is_told_and_what_became_worse_as_well() {
+        let before = figures(0.8, 1800.0, 10.0, 50.0);
+        assert_eq!(
+            sentence(&before, &figures(0.011, 34.0, 14.0, 70.0)),
+            "Under the market, web was throttled in 1.1 % of its periods instead of 80 %, answered \
+             95 % of its requests within 34 ms instead of 1.8 s, and batch did 40 % more work. The \
+             price of that: 40 % more core-seconds allocated."
+        );
+        let worse = sentence(&before, &figures(0.9, 4000.0, 5.0, 50.0));
+        assert!(worse.contains("and batch did 50 % less work."), "{worse}");
+        assert!(worse.contains("2.22 times as much 99 % latency of web"), "{worse}");
+        let same = sentence(&before, &before);
+        assert!(same.ends_with("batch did as much work as before."), "{same}");
+    }
+
+    #[test]
+    fn differences_are_factors_where_they_are_large() {
+        let told = [(80.0, 8.0), (8.0, 80.0), (10.0, 12.0), (5.0, 5.0), (0.0, 5.0), (5.0, 0.0)]
+            .map(|(before, after)| difference(before, after));
+        assert_eq!(told, ["10 times less", "10 times more", "+20 %", "same", "", ""]);
+    }
+
+    #[test]
+    fn numbers_stand_below_their_headings() {
+        let row = ["web: latency", "1.8 s", "34 ms", "53 times less"].map(str::to_owned).to_vec();
+        let mut text = Vec::new();
+        print(&mut text, &[row], Look::PLAIN).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0].find("market").map(|at| at + 6),
+            lines[2].find("34 ms").map(|at| at + 5)
+        );
+        assert_eq!(lines[1].len(), lines[2].len(), "{text}");
+    }
 }
