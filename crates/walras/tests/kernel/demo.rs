@@ -1,31 +1,21 @@
 //! `walras demo` on the cgroups of this machine: that it helps, and that it leaves nothing.
 //!
-//! One at a time, because two at once would share the machine, and what is asserted is what the
-//! market does for workloads that have it to themselves.
+//! Nobody else plays meanwhile: a demonstration takes the whole machine, which would starve other
+//! tests, and what is asserted is what the market does for workloads that have it to themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use walras_cgroup::Layout;
 
 use crate::stage::{Stage, wait_for};
 
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A demonstration that was started.
 struct Demo {
     child: Child,
     folder: tempfile::TempDir,
-}
-
-/// The only one that plays; nothing if the user wants to do without.
-fn alone() -> Option<(MutexGuard<'static, ()>, Layout)> {
-    let stage = Stage::prepared()?;
-    let layout = stage.layout.clone();
-    Some((ALONE.lock().unwrap_or_else(PoisonError::into_inner), layout))
 }
 
 impl Demo {
@@ -85,7 +75,7 @@ fn is_there(path: &PathBuf) -> bool {
 
 #[test]
 fn the_market_helps_and_nothing_is_left() {
-    let Some((_alone, layout)) = alone() else { return };
+    let Some((_alone, layout)) = Stage::alone() else { return };
     let demo = Demo::start(8);
     let (pid, players) = (demo.child.id(), demo.playing(&layout));
     let result = demo.result();
@@ -103,7 +93,7 @@ fn the_market_helps_and_nothing_is_left() {
 
 #[test]
 fn whoever_interrupts_it_finds_nothing_left() {
-    let Some((_alone, layout)) = alone() else { return };
+    let Some((_alone, layout)) = Stage::alone() else { return };
     for signal in ["INT", "TERM"] {
         let mut demo = Demo::start(60);
         let (pid, players) = (demo.child.id(), demo.playing(&layout));
@@ -117,7 +107,7 @@ fn whoever_interrupts_it_finds_nothing_left() {
 
 #[test]
 fn what_a_killed_one_left_is_removed_by_the_next_and_two_at_once_do_not_meet() {
-    let Some((_alone, layout)) = alone() else { return };
+    let Some((_alone, layout)) = Stage::alone() else { return };
     let mut killed = Demo::start(60);
     let (pid, players) = (killed.child.id(), killed.playing(&layout));
     killed.child.kill().unwrap();
@@ -139,7 +129,7 @@ fn what_a_killed_one_left_is_removed_by_the_next_and_two_at_once_do_not_meet() {
 
 #[test]
 fn where_cgroups_cannot_be_written_it_says_so_and_simulates() {
-    let Some((_alone, layout)) = alone() else { return };
+    let Some((_alone, layout)) = Stage::alone() else { return };
     let folder = tempfile::tempdir().unwrap();
     let root = layout.cpu_root().display();
     let script = format!("mount -o remount,bind,ro {root} && exec \"$0\" \"$@\"");
