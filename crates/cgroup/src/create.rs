@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode};
@@ -37,6 +37,13 @@ pub struct Created {
     made: usize,
 }
 
+/// This process in a group of its own; it goes back to where it was together with this value.
+#[derive(Debug)]
+pub struct Inside {
+    /// A root and the group below it, for each hierarchy.
+    homes: Vec<(PathBuf, CgroupPath)>,
+}
+
 /// Removes the groups directly in `parent` whose names are `prefix`, the number of a process that
 /// does not live any more, and perhaps a dash and more, with all groups in them. Returns how many
 /// there were. One that still has processes in it stays.
@@ -49,14 +56,31 @@ pub fn remove_left_behind(
     parent: &CgroupPath,
     prefix: &[u8],
 ) -> Result<usize, CgroupError> {
+    remove_orphans(layout, parent, |name| {
+        let owner = name.strip_prefix(prefix).and_then(pid_in_front);
+        owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    })
+}
+
+/// Removes the groups directly in `parent` whose names `is_orphan` knows as those of somebody who
+/// is gone, with all groups in them. Returns how many there were. One that still has processes in
+/// it stays.
+///
+/// # Errors
+///
+/// Where `parent` is gone or cannot be read.
+pub fn remove_orphans(
+    layout: &Layout,
+    parent: &CgroupPath,
+    is_orphan: impl Fn(&[u8]) -> bool,
+) -> Result<usize, CgroupError> {
     let mut removed = 0;
     for root in layout.roots() {
         let folder = Folder::open(root, parent)?;
         let entries = std::fs::read_dir(parent.under(root));
         for entry in entries.map_err(|error| io_fault(parent, error))?.flatten() {
             let name = entry.file_name();
-            let dead = name.as_bytes().strip_prefix(prefix).and_then(pid_in_front);
-            if dead.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+            if is_orphan(name.as_bytes())
                 && parent.join(name.as_bytes()).is_some_and(|path| remove_inside(root, &path))
                 && remove_in(&folder, name.as_bytes()).is_ok()
                 && root == layout.cpu_root()
@@ -122,6 +146,23 @@ impl Created {
             .try_for_each(|root| Folder::open(root, &self.path)?.write("cgroup.procs", &pid))
     }
 
+    /// Moves this process into the group, until the value that is returned goes. That has to be
+    /// before the group does.
+    ///
+    /// # Errors
+    ///
+    /// Where it is not known where this process is, or where it may not be moved.
+    pub fn enter(&self) -> Result<Inside, CgroupError> {
+        let text = std::fs::read_to_string("/proc/self/cgroup");
+        let text = text.map_err(|error| io_fault(&self.path, error))?;
+        let homes = self.layout.homes(&text).ok_or_else(|| {
+            io_fault(&self.path, io::Error::other("it is not known where this process is now"))
+        })?;
+        let inside = Inside { homes };
+        self.put(std::process::id())?;
+        Ok(inside)
+    }
+
     /// Removes the group, and says so if that is not possible.
     ///
     /// # Errors
@@ -145,6 +186,16 @@ impl Created {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let pid = std::process::id().to_string();
+        for (root, path) in &self.homes {
+            // Nobody is left to be told; the process ends soon, and with it its stay.
+            drop(Folder::open(root, path).and_then(|home| home.write("cgroup.procs", &pid)));
+        }
     }
 }
 

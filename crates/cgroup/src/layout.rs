@@ -133,6 +133,19 @@ impl Layout {
         self.own.as_ref()
     }
 
+    /// Where the process is that `self_cgroup` tells of, as the roots of [`Layout::roots`] and the
+    /// groups below them; nothing if it is outside of what is mounted.
+    pub(crate) fn homes(&self, self_cgroup: &str) -> Option<Vec<(PathBuf, CgroupPath)>> {
+        let controllers: &[&str] = match self.version {
+            Version::V1 => &["cpu", "cpuacct"],
+            Version::V2 => &[""],
+        };
+        let home =
+            |controller: &&str| CgroupPath::new(own_path(self_cgroup, controller)?.as_bytes());
+        let paths = controllers.iter().map(home).collect::<Option<Vec<_>>>()?;
+        Some(self.roots().map(Path::to_path_buf).zip(paths).collect())
+    }
+
     /// The boot that the groups are of: after the next one, others may have their numbers.
     #[must_use]
     pub const fn boot(&self) -> BootId {

@@ -25,7 +25,7 @@ mod walk;
 
 pub use adopt::{Adopted, Applied, Original, Originals};
 pub use ceiling::{Ceiling, ceiling};
-pub use create::{Created, remove_left_behind};
+pub use create::{Created, Inside, remove_left_behind, remove_orphans};
 pub use error::CgroupError;
 pub use group::{Group, Identity};
 pub use layout::{BootId, Layout, LayoutError, Version};

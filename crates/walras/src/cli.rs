@@ -15,7 +15,7 @@ use walras_sim::scenario::trace::Format;
 
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
-    CLEAR_HELP, COMPLETIONS_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
+    CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
     REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP, TOP_COMMAND_HELP, TOP_HELP,
 };
 
@@ -44,6 +44,9 @@ pub(crate) struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show in a minute, on this machine, what the market does for five workloads
+    #[command(after_help = DEMO_HELP)]
+    Demo(DemoArgs),
     /// Clear one market: who gets how much CPU, and why
     #[command(after_help = CLEAR_HELP)]
     Clear(ClearArgs),
@@ -71,6 +74,9 @@ pub(crate) enum Command {
         /// Which shell
         shell: Shell,
     },
+    /// Be one of the workloads of `walras demo`
+    #[command(hide = true)]
+    DemoLoad(DemoLoadArgs),
     /// Write the man pages
     #[command(hide = true)]
     Man {
@@ -78,6 +84,37 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
+}
+
+/// How to show it.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How long each of the two phases takes
+    #[arg(long, value_name = "N", default_value_t = 25,
+          value_parser = clap::value_parser!(u32).range(2..=600))]
+    pub(crate) seconds: u32,
+    /// Run the same workloads in the simulator, and change nothing on this machine
+    #[arg(long)]
+    pub(crate) simulate: bool,
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where to write the page with the table and the pictures
+    #[arg(long, value_name = "FILE.html", default_value = "walras-demo.html")]
+    pub(crate) report: PathBuf,
+}
+
+/// Which workload to be.
+#[derive(Debug, Args)]
+pub(crate) struct DemoLoadArgs {
+    /// Its name
+    pub(crate) name: String,
+    /// The size of the node that it shares
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) capacity_milli: u64,
+    /// How long requests arrive
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub(crate) seconds: u32,
 }
 
 /// How to clear.

@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// The machine stands in the way: something is taken, missing or not permitted.
     Machine(String),
+    /// Somebody wanted it to end.
+    Interrupted,
 }
 
 impl Failure {
@@ -24,6 +26,8 @@ impl Failure {
                 tell(message);
                 ExitCode::from(2)
             }
+            // As shells have it for Ctrl-C.
+            Self::Interrupted => ExitCode::from(130),
             Self::Machine(message) => {
                 tell(message);
                 ExitCode::FAILURE

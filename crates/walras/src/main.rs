@@ -10,6 +10,7 @@ mod daemon;
 mod failure;
 mod help;
 mod input;
+mod page;
 mod screen;
 
 use std::process::ExitCode;

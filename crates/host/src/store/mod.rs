@@ -11,6 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use redb::backends::InMemoryBackend;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
 };
@@ -110,6 +111,20 @@ impl Store {
         let unusable = |source| StoreError::Unusable { file: file.clone(), source };
         fs::create_dir_all(state_dir).map_err(unusable)?;
         let opened = Database::builder().set_cache_size(CACHE_BYTES).create(&file);
+        let database = opened.map_err(|error| refused(&file, error))?;
+        let store = Self { database, file };
+        store.check_version()?;
+        Ok(store)
+    }
+
+    /// A store that is gone with this value, for workloads that are, too.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let file = PathBuf::from("memory");
+        let memory = InMemoryBackend::new();
+        let opened = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(memory);
         let database = opened.map_err(|error| refused(&file, error))?;
         let store = Self { database, file };
         store.check_version()?;

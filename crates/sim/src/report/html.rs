@@ -14,18 +14,16 @@ use crate::recording::{Recording, Series};
 const STYLE: &str = include_str!("style.css");
 /// So many pods are shown at once; the others open when they are asked for.
 const OPEN_PODS: usize = 2;
+/// What the captions of a simulation's pods say.
+const SIMULATED_PODS: &str = "Pods of the first node, with their core-hours of limit and, for \
+                              services, the minutes in which the target was missed.";
+/// The end of a page.
+pub(super) const END: &str = "</main>\n</body>\n</html>\n";
 
 /// The whole page.
 #[must_use]
 pub fn html(chapters: &[Chapter<'_>]) -> String {
-    let title = format!("Walras: {} simulated", count(chapters.len(), "scenario"));
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
-        palette::css()
-    );
+    let mut page = head(&format!("Walras: {} simulated", count(chapters.len(), "scenario")));
     page += "<p class=\"lead\">The same load on the same machine under each policy. Limits cost \
              core-hours and missed latency targets cost users; a good policy has little of \
              both. The oracle knows the future and is the yardstick, not a competitor.</p>\n";
@@ -35,7 +33,19 @@ pub fn html(chapters: &[Chapter<'_>]) -> String {
     for (number, chapter) in chapters.iter().enumerate() {
         page += &section(number, chapter);
     }
-    page + "</main>\n</body>\n</html>\n"
+    page + END
+}
+
+/// The beginning of a page, up to its heading.
+pub(super) fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
+        palette::css()
+    )
 }
 
 /// All scenarios in one table: core-hours and missed minutes of each policy.
@@ -93,7 +103,7 @@ fn section(number: usize, chapter: &Chapter<'_>) -> String {
     }
     text += &figure("Throttling", &throttling::draw(chapter.standings));
     text += "</div>\n";
-    text += &over_time(chapter);
+    text += &over_time(chapter, SIMULATED_PODS);
     text + "</section>\n"
 }
 
@@ -124,8 +134,8 @@ fn table_row(row: &Row) -> String {
     text + "</tr>\n"
 }
 
-/// How the chosen pods did, and the price.
-fn over_time(chapter: &Chapter<'_>) -> String {
+/// How the chosen pods did, and the price; `about` says which pods and what is told of them.
+pub(super) fn over_time(chapter: &Chapter<'_>, about: &str) -> String {
     let places: BTreeSet<(usize, usize)> = chapter
         .recordings
         .iter()
@@ -135,15 +145,15 @@ fn over_time(chapter: &Chapter<'_>) -> String {
     if places.is_empty() {
         return String::new();
     }
-    let mut text = "<h3>Allocation against usage</h3>\n<p>Pods of the first node, with their \
-                    core-hours of limit and, for services, the minutes in which the target was \
-                    missed.</p>\n<p class=\"key\">\
-                    <span><i class=\"k-used\"></i>used</span> \
-                    <span><i class=\"k-offered\"></i>offered</span> \
-                    <span><i class=\"k-limit\"></i>limit</span> \
-                    <span><i class=\"k-request\"></i>request</span> \
-                    <span><i class=\"k-throttled\"></i>throttled</span></p>\n"
-        .to_owned();
+    let mut text = format!(
+        "<h3>Allocation against usage</h3>\n<p>{}</p>\n<p class=\"key\">\
+         <span><i class=\"k-used\"></i>used</span> \
+         <span><i class=\"k-offered\"></i>offered</span> \
+         <span><i class=\"k-limit\"></i>limit</span> \
+         <span><i class=\"k-request\"></i>request</span> \
+         <span><i class=\"k-throttled\"></i>throttled</span></p>\n",
+        escape(about)
+    );
     let is_drawn = |policy: &str| chapter.recordings.iter().any(|(drawn, _)| *drawn == policy);
     let missing: Vec<&str> = chapter
         .standings
@@ -230,12 +240,12 @@ fn prices(chapter: &Chapter<'_>) -> String {
     text
 }
 
-fn figure(title: &str, inside: &str) -> String {
+pub(super) fn figure(title: &str, inside: &str) -> String {
     format!("<figure><figcaption><b>{title}</b></figcaption>\n{inside}</figure>\n")
 }
 
 /// The policies with their lines.
-fn legend(standings: &[Standing]) -> String {
+pub(super) fn legend(standings: &[Standing]) -> String {
     let entry = |standing: &Standing| {
         let class = class_of(standing.policy);
         let stroke = "<svg viewBox=\"0 0 28 8\" class=\"stroke\" aria-hidden=\"true\">\

@@ -17,9 +17,11 @@ mod scale;
 pub mod scores;
 mod throttling;
 mod timeline;
+mod trial;
 pub mod words;
 
 pub use html::html;
+pub use trial::{Trial, trial};
 
 use crate::contest::Standing;
 use crate::recording::Recording;

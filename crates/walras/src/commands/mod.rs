@@ -2,6 +2,7 @@
 
 mod clear;
 mod completions;
+mod demo;
 mod explain;
 mod host;
 mod man;
@@ -16,6 +17,8 @@ use crate::failure::Failure;
 /// Runs one command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoLoad(args) => demo::run_load(&args),
         Command::Clear(args) => clear::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),

@@ -8,6 +8,7 @@ use crate::{refusal_of, stdout_of, walras};
 fn the_help_of_every_command_has_an_example() {
     for command in [
         &[][..],
+        &["demo"],
         &["clear"],
         &["replay"],
         &["sim"],
@@ -175,6 +176,7 @@ fn there_is_a_man_page_for_every_command() {
         [
             "walras-clear.1",
             "walras-completions.1",
+            "walras-demo.1",
             "walras-explain.1",
             "walras-host.1",
             "walras-profiles.1",

@@ -3,6 +3,7 @@
 mod about;
 mod clear;
 mod daemon;
+mod demo;
 mod refused;
 mod replay;
 mod sim;

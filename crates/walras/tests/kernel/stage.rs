@@ -10,6 +10,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -20,8 +21,12 @@ const DEADLINE: Duration = Duration::from_secs(90);
 /// What the groups of these tests are called.
 const PREFIX: &[u8] = b"walras-host-test-";
 
+/// Tests share the machine, but for those that take all of it.
+static MACHINE: RwLock<()> = RwLock::new(());
+
 /// The cgroups and folders of one test.
 pub(crate) struct Stage {
+    _shared: RwLockReadGuard<'static, ()>,
     pub(crate) layout: Layout,
     top: CgroupPath,
     /// From the outermost to the innermost.
@@ -76,7 +81,15 @@ impl Stage {
         remove_left_behind(&layout, &CgroupPath::ROOT, PREFIX).expect(needs);
         let top = CgroupPath::ROOT.join(&name).unwrap();
         let made = vec![Created::create(&layout, &top).expect(needs)];
-        Some(Self { layout, top, made, folder: tempfile::tempdir().unwrap() })
+        let shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Self { _shared: shared, layout, top, made, folder: tempfile::tempdir().unwrap() })
+    }
+
+    /// For a test that takes the whole machine: nobody else plays until the value goes. Nothing if
+    /// the user wants to do without.
+    pub(crate) fn alone() -> Option<(RwLockWriteGuard<'static, ()>, Layout)> {
+        let layout = Self::prepared()?.layout.clone();
+        Some((MACHINE.write().unwrap_or_else(PoisonError::into_inner), layout))
     }
 
     /// Makes a workload with this quota of a period of 100 ms; none where it is nothing.

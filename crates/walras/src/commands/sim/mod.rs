@@ -1,12 +1,11 @@
 //! `walras sim`: runs scenarios in the simulator and tells how each policy did.
 //!
 //! `asked` finds out what is meant by what was typed, `play` runs it, `table` and `json` print what
-//! came of it, `page` writes the report. `tune` searches constants, and `list` lists.
+//! came of it. `tune` searches constants, and `list` lists.
 
 mod asked;
 mod json;
 mod list;
-mod page;
 mod play;
 mod table;
 mod tune;
@@ -16,10 +15,10 @@ use std::io::Write;
 use walras_sim::report::{self, Chapter, words};
 
 use self::asked::Asked;
-use self::page::Target;
 use self::play::{Outcome, Stage};
 use crate::cli::{SimArgs, SimCommand, SimRunArgs};
 use crate::failure::Failure;
+use crate::page::Target;
 use crate::screen::{self, Look};
 
 /// Simulates, searches constants, or lists what can be simulated.

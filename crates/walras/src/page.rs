@@ -1,4 +1,4 @@
-//! Where the report goes: a file that is there as a whole or not at all.
+//! Where a report goes: a file that is there as a whole or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 /// The file that a report is written to.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(crate) struct Target {
     path: PathBuf,
     /// Next to it, so that it can be renamed in one step.
     unfinished: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Refuses a path that no file can be written to.
-    pub(super) fn new(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let refused = |what: &str| Failure::Input(format!("{}: {what}", path.display()));
         if path.is_dir() {
             return Err(refused("is a folder; give the name of a file for the report"));
@@ -38,7 +38,7 @@ impl Target {
     }
 
     /// Writes the whole page, or leaves what was there before.
-    pub(super) fn write(&self, page: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&self, page: &str) -> Result<(), Failure> {
         let written =
             self.write_aside(page).and_then(|()| fs::rename(&self.unfinished, &self.path));
         written.map_err(|error| {
