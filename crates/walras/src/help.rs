@@ -41,18 +41,19 @@ Examples:
 Starts five workloads as processes in cgroups of their own: steady, web (a service with bursts),
 batch, idle, and greedy, which takes all it can get. First under static limits of the kind people
 set (40, 25, 25, 30 and 20 % of the machine), then with the same load under the market, which is the
-loop of `walras host --act`. It uses at most 8 cores, ends with a table and writes a page with
-pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
+loop of `walras host --act`. It uses up to 8 cores and goes before everything else on the machine
+while it runs, then ends with a table and writes a page with pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
 removed by the next run.
 
 Cgroups take root. Without, or where none can be written, the same workloads run in the simulator,
 and the output says so.
 
-The JSON is {\"simulated\", \"because\", \"cores\", \"seconds_per_phase\", \"summary\",
-\"report\", \"phases\": [{\"policy\", \"web_throttled_period_ratio\", \"web_latency_p50_ms\", \"web_latency_p95_ms\",
-\"web_latency_p99_ms\", \"web_requests\", \"web_unanswered\", \"batch_core_s\",
-\"greedy_share_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\", \"workloads\": [{\"name\",
-\"allocated_core_s\", \"used_core_s\", \"periods\", \"throttled_periods\"}]}]}.
+The JSON is {\"simulated\", \"because\", \"cores\", \"seconds_per_phase\", \"summary\", \"report\",
+\"phases\": [{\"policy\", \"web_throttled_period_ratio\", \"web_latency_p50_ms\",
+\"web_latency_p95_ms\", \"web_latency_p99_ms\", \"web_requests\", \"web_unanswered\",
+\"batch_core_s\", \"greedy_share_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\",
+\"workloads\": [{\"name\", \"allocated_core_s\", \"used_core_s\", \"periods\",
+\"throttled_periods\"}]}]}.
 ",
     exit_codes!("nothing was started"),
     "\n  130  it was interrupted"

@@ -1,4 +1,5 @@
-//! `walras host` and `walras demo` on the cgroups of this machine: real processes, real quotas, the real program.
+//! `walras host` and `walras demo` on the cgroups of this machine: real processes, real quotas, the
+//! real program.
 //!
 //! Every test has cgroups of its own and a daemon that knows no others. Needs root and a writable
 //! cpu controller, and fails without; `WALRAS_WITHOUT_CGROUPS=1` leaves the tests out and says so.

@@ -2,9 +2,9 @@
 //!
 //! The same description is run as real processes (`load`) and in the simulator (`simulate`). Sizes
 //! are shares of what there is, so that any machine shows the same. The static limits are of the
-//! kind people set: generous for what is quiet, and together 140 % of what there is. `web` has 25 %
-//! and takes 21 % on average, but wants 45 % for two seconds out of five. If everybody uses all that
-//! the limits allow, a fifth of the machine is still idle.
+//! kind people set: generous for what is quiet, and together 140 % of what there is. `web` has
+//! 25 % and takes 21 % on average, but wants 45 % for two seconds out of five. If everybody uses
+//! all that the limits allow, a fifth of the machine is still idle.
 
 use walras_core::units::{Millicores, Weight};
 use walras_sim::load::{LoadSpec, Shape};
