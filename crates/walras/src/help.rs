@@ -42,8 +42,8 @@ Starts five workloads as processes in cgroups of their own: steady, web (a servi
 batch, idle, and greedy, which takes all it can get. First under static limits of the kind people
 set (40, 25, 25, 30 and 20 % of the machine), then with the same load under the market, which is the
 loop of `walras host --act`. It uses up to 8 cores and goes before everything else on the machine
-while it runs, then ends with a table and writes a page with pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
-removed by the next run.
+while it runs, then ends with a table and writes a page with pictures. Everything is removed at
+the end, also after Ctrl-C; what is left after a kill -9 is removed by the next run.
 
 Cgroups take root. Without, or where none can be written, the same workloads run in the simulator,
 and the output says so.
