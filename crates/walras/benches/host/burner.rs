@@ -43,8 +43,11 @@ impl Burner {
             .arg(NAME)
             .args([self.busy, self.idle].map(|span| span.as_millis().to_string()))
             .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()?;
-        let burning = Burning(child);
+        let mut burning = Burning(child);
+        // A program that starts takes CPU time too, and that is not what is measured.
+        burning.0.stdout.take().ok_or("its output is read")?.read_exact(&mut [0])?;
         group.put(burning.0.id())?;
         Ok(burning)
     }
@@ -52,7 +55,8 @@ impl Burner {
     /// Burns until nobody holds the other end of the standard input.
     pub(crate) fn run(self) {
         static OVER: AtomicBool = AtomicBool::new(false);
-        if std::io::stdin().read_exact(&mut [0]).is_err() {
+        let ready = std::io::stdout().write_all(b"!").and_then(|()| std::io::stdout().flush());
+        if ready.and_then(|()| std::io::stdin().read_exact(&mut [0])).is_err() {
             return;
         }
         thread::spawn(|| {
