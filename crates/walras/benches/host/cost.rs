@@ -39,8 +39,8 @@ struct Case {
 }
 
 const CASES: [Case; 2] = [
-    Case { name: "ten hot", market: "limit_floor_milli = 50\nhot_memory_s = 10", all_hot: false },
-    Case { name: "all hot", market: "limit_floor_milli = 50", all_hot: true },
+    Case { name: "later", market: "limit_floor_milli = 50\nhot_memory_s = 10", all_hot: false },
+    Case { name: "at first", market: "limit_floor_milli = 50", all_hot: true },
 ];
 
 /// Measures and prints a table.
@@ -48,7 +48,7 @@ pub(crate) fn measure() -> Outcome<()> {
     let mut out = stdout();
     writeln!(
         out,
-        "| pods | case | hot | % of a core | ms/s | µs per tick | ns per pod and tick | ticks/s | \
+        "| pods | case | hot at the end | % of a core | ms/s | µs per tick | ns per pod and tick | ticks/s | \
          changes/s | MB of its own | MB resident | only reading, % | plain reading, % |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|"
     )?;
