@@ -136,7 +136,16 @@ impl Entry {
     }
 
     /// Takes in what the node knows of the pod after a tick.
-    pub(super) fn look_at(&mut self, report: &PodReport<'_>) {
+    pub(super) fn look_at(&mut self, report: &PodReport<'_>, tick: Loop) {
+        let known = |sample: &Sample| self.latest.is_some_and(|latest| latest.at == sample.at);
+        // Between clearings most pods are quiet, and nothing of them can have changed.
+        if tick == Loop::Fast
+            && report.latest.is_some_and(known)
+            && report.in_force == self.in_force
+            && report.latency_missed == self.latency_missed
+        {
+            return;
+        }
         self.bounds = report.bounds;
         self.weight = report.weight;
         self.in_force = report.in_force;
@@ -336,7 +345,7 @@ mod tests {
             let sample = Sample { at: Moment::from_ms(ms), usage, ..Sample::default() };
             node.sampled(&entry.uid, sample);
             let Outcome { .. } = node.fast_tick(Moment::from_ms(ms));
-            node.pods().for_each(|report| entry.look_at(&report));
+            node.pods().for_each(|report| entry.look_at(&report, Loop::Fast));
             usages.push(entry.lately.map(|signal| (signal.usage.get(), signal.window)));
         }
         let second = Some((250, Span::from_s(1)));

@@ -292,18 +292,21 @@ impl Inner {
                 self.entries[place].noticed(note, at_ms);
             }
         }
-        self.look_at(node);
+        self.look_at(node, outcome.tick);
         let Self { entries, hour, market, .. } = self;
         hour.passed(at_ms, market.price, entries);
     }
 
     /// Copies what is known of each pod. Both sides are in uid order, so one pass does.
-    fn look_at(&mut self, node: &Node) {
+    fn look_at(&mut self, node: &Node, tick: Loop) {
         let mut entries = self.entries.iter_mut().peekable();
         for report in node.pods() {
-            while entries.next_if(|entry| entry.uid < *report.uid).is_some() {}
+            // Names are shared with the node, so that to find them equal takes no reading of them.
+            if entries.peek().is_none_or(|entry| entry.uid != *report.uid) {
+                while entries.next_if(|entry| entry.uid < *report.uid).is_some() {}
+            }
             if let Some(entry) = entries.next_if(|entry| entry.uid == *report.uid) {
-                entry.look_at(&report);
+                entry.look_at(&report, tick);
             }
         }
     }
