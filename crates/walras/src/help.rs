@@ -50,9 +50,11 @@ and the output says so.
 
 The JSON is {\"simulated\", \"because\", \"cores\", \"seconds_per_phase\", \"summary\",
 \"report\", \"phases\": [{\"policy\", \"web_throttled_period_ratio\",
-\"web_latency_p50_ms\", \"web_latency_p95_ms\", \"web_latency_p99_ms\", \"web_requests\", \"web_unanswered\", \"batch_core_s\",
+\"web_latency_p50_ms\", \"web_latency_p95_ms\", \"web_latency_p99_ms\",
+\"web_requests\", \"web_unanswered\", \"batch_core_s\",
 \"greedy_share_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\",
-\"workloads\": [{\"name\", \"allocated_core_s\", \"used_core_s\", \"periods\", \"throttled_periods\"}]}]}.
+\"workloads\": [{\"name\", \"allocated_core_s\", \"used_core_s\", \"periods\",
+\"throttled_periods\"}]}]}.
 ",
     exit_codes!("nothing was started"),
     "\n  130  it was interrupted"
