@@ -49,7 +49,8 @@ pub(crate) fn measure() -> Outcome<()> {
     writeln!(
         out,
         "| pods | case | hot at the end | % of a core | ms/s | µs per tick \
-         | ns per pod and tick | ticks/s | changes/s | MB of its own | MB resident | only reading, % | plain reading, % |\n\
+         | ns per pod and tick | ticks/s | changes/s | MB of its own \
+         | MB resident | only reading, % | plain reading, % |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|"
     )?;
     for case in &CASES {
