@@ -2,8 +2,8 @@
 //!
 //! Each trial has a group of its own with a quota of 5 ms, and a process in it that sleeps, and
 //! then burns. Time starts when the kernel has counted the first throttled period, which it does
-//! at that period's end, and ends when the quota in force is larger; the time from the first stroke of work
-//! on is told beside it. A few trials run at once, each at a moment of its own.
+//! at that period's end, and ends when the quota in force is larger; the time from the first
+//! stroke of work on is told beside it. A few trials run at once, each at a moment of its own.
 
 use std::fs::File;
 use std::io::{Write, stdout};
