@@ -3,7 +3,7 @@
 //!
 //! Twice: soon after the start, while every pod counts as hot because nobody knows it yet, and as
 //! it is after ten minutes, when only those are hot that had a burst lately. For the second, a
-//! burst is forgotten after ten seconds instead of ten minutes, which makes no other difference.
+//! burst is forgotten after ten seconds instead of ten minutes; how many are hot then is told.
 
 use std::fs;
 use std::hint::black_box;

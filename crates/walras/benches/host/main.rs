@@ -1,5 +1,5 @@
 //! What `walras host` costs, and how soon it answers, on real control groups of this machine:
-//! `cargo bench -p walras --bench host`, as root. Takes about five minutes.
+//! `cargo bench -p walras --bench host`, as root. Takes about seven minutes.
 //!
 //! The daemon is the real program with the profile `direct`, told to act, and knows no groups but
 //! those made here. `-- cost` or `-- reaction` measures one of the two. Times are CPU times as the
