@@ -114,10 +114,8 @@ fn what_a_killed_one_left_is_removed_by_the_next_and_two_at_once_do_not_meet() {
     killed.child.wait().unwrap();
     wait_for("the end of its workloads", || (!players.iter().any(is_there)).then_some(()));
     assert!(group_of(&layout, pid).is_some(), "nothing was left, so nothing can be removed");
+    // They start at the same moment, so they meet if they can.
     let both = [Demo::start(2), Demo::start(2)];
-    for demo in &both {
-        demo.playing(&layout);
-    }
     let pids = [both[0].child.id(), both[1].child.id()];
     for result in both.map(Demo::result) {
         assert_eq!(result["simulated"], false, "{result}");
