@@ -1,0 +1,38 @@
+//! Every name that a user of Kubernetes may type or meet: annotations, labels, objects, managers.
+//!
+//! Names that begin with `mbcas.io` are those of the predecessor, so that its users change nothing;
+//! what is new begins with `walras.dev`.
+
+/// The namespace that Walras is installed into, unless told otherwise.
+pub const NAMESPACE: &str = "mbcas-system";
+/// Namespaces whose pods are left alone, beside the one Walras runs in.
+pub const EXCLUDED_NAMESPACES: [&str; 2] = ["kube-system", NAMESPACE];
+
+/// The agent's settings, a ConfigMap.
+pub const CONFIG: &str = "mbcas-agent-config";
+/// What agents learned: a ConfigMap for each node, whose name is this and the node's.
+pub const TABLES_PREFIX: &str = "mbcas-qtable-";
+/// The lease that says which controller acts.
+pub const LEASE: &str = "mbcas-controller-leader-election";
+
+/// `"false"` leaves a pod alone; an annotation or a label.
+pub const MANAGED: &str = "mbcas.io/managed";
+/// The least CPU that a pod may be granted.
+pub const MIN_CPU: &str = "mbcas.io/min-cpu";
+/// The latency that a pod's users should see at most, for 99 of 100 requests.
+pub const TARGET_LATENCY_MS: &str = "mbcas.io/target-latency-ms";
+/// `"false"` sizes a Guaranteed pod, too.
+pub const SKIP_GUARANTEED: &str = "mbcas.io/skip-guaranteed";
+/// Multiplies a pod's weight.
+pub const PRIORITY_MULTIPLIER: &str = "mbcas.io/priority-multiplier";
+/// The most CPU that a pod may be granted.
+pub const MAX_CPU: &str = "walras.dev/max-cpu";
+/// What may be changed of a pod, or of every pod of a namespace: see [`crate::pod::Mode`].
+pub const MODE: &str = "walras.dev/mode";
+/// What a pod came with, as JSON; written before it is first resized.
+pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
+
+/// The field manager of the agent.
+pub const AGENT_MANAGER: &str = "walras-agent";
+/// The field manager of the controller.
+pub const CONTROLLER_MANAGER: &str = "walras-controller";
