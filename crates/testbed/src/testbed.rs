@@ -228,15 +228,23 @@ impl Testbed {
     ///
     /// If there is no such container.
     pub fn cpu_max(&self, pod_uid: &str, container_id: &str) -> Result<CpuMax> {
+        cgroup::cpu_max(&self.container_cgroup(pod_uid, container_id)?)
+    }
+
+    /// Where the kernel keeps what it enforces for a container on the real node.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such container.
+    pub fn container_cgroup(&self, pod_uid: &str, container_id: &str) -> Result<PathBuf> {
         let id = container_id.rsplit('/').next().unwrap_or_default();
         let pod = format!("pod{pod_uid}");
-        let groups = cgroup::groups(&self.state.cgroup());
-        let found = groups.iter().find(|group| {
+        let mut groups = cgroup::groups(&self.state.cgroup()).into_iter();
+        let found = groups.find(|group| {
             let of_cpu = group.join("cpu.max").exists() || group.join("cpu.cfs_quota_us").exists();
             of_cpu && group.ends_with(Path::new(&pod).join(id))
         });
-        let found = found.with_context(|| format!("no cgroup of container {id} in {pod}"))?;
-        cgroup::cpu_max(found)
+        found.with_context(|| format!("no cgroup of container {id} in {pod}"))
     }
 
     /// Whether `part` is running.

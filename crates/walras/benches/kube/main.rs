@@ -1,0 +1,22 @@
+//! What Walras does and costs on a real Kubernetes: `cargo bench -p walras --features real-cluster
+//! --bench kube`, as root; `-- reaction` or `-- cost` for one part.
+//!
+//! Prints Markdown for `docs/performance.md`. Nothing here passes or fails.
+
+mod cost;
+#[path = "../../tests/kube/installed.rs"]
+#[expect(dead_code, reason = "the tests use the rest of it")]
+mod installed;
+mod reaction;
+
+fn main() {
+    // Cargo adds `--bench`.
+    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let wants = |part: &str| asked.is_empty() || asked.iter().any(|one| one == part);
+    if wants("reaction") {
+        reaction::run();
+    }
+    if wants("cost") {
+        cost::run();
+    }
+}

@@ -1,0 +1,89 @@
+//! How long it takes from a pod's first throttled period to a larger quota, both ways to act.
+//!
+//! A hundred pods, a few at a time, each new and idle until it begins to burn. The kernel's own
+//! counters and quota are looked at every few milliseconds.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::installed::{Installed, Place};
+
+const TRIALS: usize = 100;
+const AT_ONCE: usize = 4;
+/// Who has not been raised by then never will be.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(4);
+
+pub(crate) fn run() {
+    println!("| ms | median | 95 % | 99 % | longest | not raised |");
+    println!("|---|---|---|---|---|---|");
+    for (way, settings) in [
+        ("api", &[("actuation", "api"), ("profile", "api")][..]),
+        ("direct", &[("actuation", "direct"), ("profile", "direct")][..]),
+    ] {
+        let mut took = measure(settings);
+        let missed = TRIALS - took.len();
+        took.sort_unstable();
+        let at = |percent: usize| took[(took.len() * percent).div_ceil(100).max(1) - 1].as_millis();
+        println!("| {way} | {} | {} | {} | {} | {missed} |", at(50), at(95), at(99), at(100));
+    }
+}
+
+fn measure(settings: &[(&str, &str)]) -> Vec<Duration> {
+    let mut installed = Installed::start(settings);
+    let kubectl = installed.testbed.kubectl().expect("kubectl");
+    let mut took = Vec::new();
+    for batch in 0..TRIALS.div_ceil(AT_ONCE) {
+        let names: Vec<String> = (0..AT_ONCE).map(|n| format!("web-{batch}-{n}")).collect();
+        for name in &names {
+            kubectl.apply(&installed.pod("default", name, "50m", "100m")).expect("a pod");
+        }
+        let places: Vec<Place> =
+            names.iter().map(|name| installed.place("default", name)).collect();
+        installed.check_alive();
+        for place in &places {
+            // The agent knows it when there is an allocation, or when it is not told yet: give it
+            // time to have seen it idle.
+            std::thread::sleep(Duration::from_millis(1_500));
+            took.extend(trial(&installed, place));
+        }
+        for name in &names {
+            kubectl.run(&["delete", "pod", name, "--wait=true", "--force"]).expect("deletion");
+        }
+        eprintln!("{} of {TRIALS}", took.len());
+    }
+    took
+}
+
+fn trial(installed: &Installed, place: &Place) -> Option<Duration> {
+    let folder = installed.testbed.container_cgroup(&place.uid, &place.container).expect("cgroup");
+    let quota_before = quota(&folder)?;
+    let throttled_before = throttled(&folder)?;
+    place.burst(5_000, 1);
+    let began = Instant::now();
+    let mut first_throttled = None;
+    while began.elapsed() < PATIENCE {
+        if first_throttled.is_none() && throttled(&folder)? > throttled_before {
+            first_throttled = Some(Instant::now());
+        }
+        if quota(&folder)? > quota_before {
+            return first_throttled.map(|at| at.elapsed());
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    None
+}
+
+fn quota(folder: &PathBuf) -> Option<u64> {
+    let v1 = fs::read_to_string(folder.join("cpu.cfs_quota_us"));
+    let v2 = || fs::read_to_string(folder.join("cpu.max"));
+    let text = v1.or_else(|_| v2()).ok()?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn throttled(folder: &PathBuf) -> Option<u64> {
+    let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;
+    line.parse().ok()
+}

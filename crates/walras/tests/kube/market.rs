@@ -1,0 +1,158 @@
+//! The market at work on a real node, through the API: PodAllocation, resize, cgroup.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use serde_json::Value;
+use walras_kube::pod::millicores;
+use walras_testbed::wait_for;
+
+use crate::installed::{Installed, PATIENCE, Place, SYSTEM};
+
+/// The CPU request and limit of a pod, its containers together, in thousandths.
+fn cpu_of(pod: &Value) -> (u64, u64) {
+    let containers = pod["spec"]["containers"].as_array().cloned().unwrap_or_default();
+    let sum = |which: &str| {
+        let cpu = containers.iter().filter_map(|one| one["resources"][which]["cpu"].as_str());
+        cpu.map(|cpu| millicores(cpu).unwrap().get()).sum()
+    };
+    (sum("requests"), sum("limits"))
+}
+
+fn is_applied(installed: &Installed, place: &Place) -> Result<bool> {
+    Ok(installed.allocation(place)?["status"]["phase"] == "Applied")
+}
+
+#[test]
+fn a_throttled_pod_gets_more_in_place_and_gives_it_back_when_quiet() {
+    let mut installed = Installed::start(&[]);
+    let pod = installed.run("default", "web", "100m", "200m");
+    assert_eq!(installed.quota(&pod).unwrap(), 20_000);
+    pod.burst(30_000, 1);
+    let most = wait_for("a larger quota", PATIENCE, || {
+        installed.check_alive();
+        let quota = installed.quota(&pod)?;
+        Ok((quota > 20_000 && is_applied(&installed, &pod)?).then_some(quota))
+    })
+    .unwrap();
+    let object = installed.object("pod", "default", "web").unwrap();
+    let note = object["metadata"]["annotations"]["walras.dev/original-resources"].as_str();
+    assert_eq!(note, Some(r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#));
+    let (request, limit) = cpu_of(&object);
+    assert!(request >= 100 && limit > 200, "request {request}m, limit {limit}m");
+    let allocation = installed.allocation(&pod).unwrap();
+    assert_eq!(allocation["metadata"]["ownerReferences"][0]["uid"], pod.uid.as_str());
+    assert!(allocation["spec"]["explanation"].is_string(), "{allocation:#}");
+
+    // Its peak is remembered for a while, so this takes its time.
+    let patience = 10 * PATIENCE;
+    wait_for("a smaller quota once it is quiet", patience, || {
+        installed.check_alive();
+        Ok((installed.quota(&pod)? < most.max(installed_peak(&installed, &pod)?)).then_some(()))
+    })
+    .unwrap();
+    assert_eq!(installed.restarts(&pod).unwrap(), 0);
+}
+
+/// The largest quota that a pod was ever given, by the audit log.
+fn installed_peak(installed: &Installed, place: &Place) -> Result<u64> {
+    let resizes = installed.resizes()?;
+    let of = |event: &Value| event["objectRef"]["name"] == place.name.as_str();
+    let limits = resizes.iter().filter(|event| of(event)).map(|event| {
+        let (_, limit) = cpu_of(&event["requestObject"]);
+        limit * 100
+    });
+    Ok(limits.max().unwrap_or_default())
+}
+
+#[test]
+fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
+    let mut installed = Installed::start(&[]);
+    let node = installed.object("node", SYSTEM, "node-1").unwrap();
+    let allocatable = node["status"]["allocatable"]["cpu"].as_str().unwrap();
+    let allocatable = millicores(allocatable).unwrap().get();
+    let pods: Vec<Place> = [("small", "100m"), ("large", "300m"), ("third", "100m")]
+        .into_iter()
+        .map(|(name, request)| installed.run("default", name, request, "400m"))
+        .collect();
+    for pod in &pods {
+        pod.burst(600_000, 2);
+    }
+    wait_for("a congested market", PATIENCE, || {
+        installed.check_alive();
+        let metrics = installed.agent_metrics().unwrap_or_default();
+        Ok(metrics.lines().any(|line| line == r#"mbcas_nash_mode{mode="congested"} 1"#).then_some(()))
+    })
+    .unwrap();
+    wait_for("all to be applied", PATIENCE, || {
+        let mut all = true;
+        for pod in &pods {
+            all &= is_applied(&installed, pod)?;
+        }
+        Ok(all.then_some(()))
+    })
+    .unwrap();
+    check_sums(&installed, allocatable);
+    let metrics = installed.agent_metrics().unwrap();
+    assert!(metrics.contains("\nmbcas_nash_shadow_price "), "{metrics}");
+
+    let kubectl = installed.testbed.kubectl().unwrap();
+    for name in ["large", "third"] {
+        kubectl.run(&["delete", "pod", name, "--wait=false"]).unwrap();
+    }
+    wait_for("an uncongested market once two have left", PATIENCE, || {
+        let metrics = installed.agent_metrics().unwrap_or_default();
+        let mode = r#"mbcas_nash_mode{mode="uncongested"} 1"#;
+        Ok(metrics.lines().any(|line| line == mode).then_some(()))
+    })
+    .unwrap();
+    for pod in &pods[..1] {
+        assert_eq!(installed.restarts(pod).unwrap(), 0);
+    }
+}
+
+/// At every moment in the audit log, requests add up to at most what the node has, and limits to at
+/// most twice that.
+fn check_sums(installed: &Installed, allocatable: u64) {
+    let mut now: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for event in installed.testbed.audit().unwrap() {
+        let reference = &event["objectRef"];
+        if reference["resource"] != "pods" || reference["namespace"] != "default" {
+            continue;
+        }
+        let code = event["responseStatus"]["code"].as_u64().unwrap_or_default();
+        let is_change = event["verb"] == "create" && reference["subresource"].is_null()
+            || reference["subresource"] == "resize";
+        if !(200..300).contains(&code) || !is_change {
+            continue;
+        }
+        let name = reference["name"].as_str().unwrap_or_default().to_owned();
+        now.insert(name, cpu_of(&event["requestObject"]));
+        let request: u64 = now.values().map(|(request, _)| request).sum();
+        let limit: u64 = now.values().map(|(_, limit)| limit).sum();
+        assert!(request <= allocatable, "requests of {request}m on {allocatable}m: {now:?}");
+        assert!(limit <= 2 * allocatable, "limits of {limit}m on {allocatable}m: {now:?}");
+    }
+    assert!(!now.is_empty(), "the audit log knows of no pod");
+}
+
+#[test]
+fn mode_restore_gives_every_pod_back_what_it_came_with() {
+    let mut installed = Installed::start(&[]);
+    let pod = installed.run("default", "web", "100m", "200m");
+    pod.burst(600_000, 1);
+    wait_for("a larger quota", PATIENCE, || {
+        installed.check_alive();
+        Ok((installed.quota(&pod)? > 20_000).then_some(()))
+    })
+    .unwrap();
+    installed.configure(&[("mode", "restore")]).unwrap();
+    wait_for("the first quota again", PATIENCE, || {
+        installed.check_alive();
+        Ok((installed.quota(&pod)? == 20_000).then_some(()))
+    })
+    .unwrap();
+    let (request, limit) = cpu_of(&installed.object("pod", "default", "web").unwrap());
+    assert_eq!((request, limit), (100, 200));
+    assert_eq!(installed.restarts(&pod).unwrap(), 0);
+}
