@@ -67,8 +67,13 @@ impl Installed {
     /// A fresh cluster with one real node, with definitions, accounts and settings in place.
     /// Nothing runs yet.
     pub(crate) fn prepare(settings: &[(&str, &str)]) -> Self {
+        Self::prepare_on(Spec::new(1, false), settings)
+    }
+
+    /// The same on another kind of cluster.
+    pub(crate) fn prepare_on(spec: Spec, settings: &[(&str, &str)]) -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let testbed = Testbed::fresh(Spec::new(1, false)).unwrap();
+        let testbed = Testbed::fresh(spec).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let it = Self { testbed, folder, agent: None, controllers: Vec::new(), _turn: turn };
         it.apply_manifests().unwrap();
@@ -178,6 +183,18 @@ impl Installed {
                 panic!("{} ended with {status}:\n{}", running.log.display(), running.said());
             }
         }
+    }
+
+    /// The process of the agent, and of the first controller.
+    pub(crate) fn pids(&self) -> (Option<u32>, Option<u32>) {
+        let agent = self.agent.as_ref().map(|running| running.child.id());
+        (agent, self.controllers.first().map(|running| running.child.id()))
+    }
+
+    /// The first controller's metrics.
+    pub(crate) fn controller_metrics(&self) -> Result<String> {
+        let address = self.controllers.first().context("no controller")?.address;
+        get(address, "/metrics")
     }
 
     /// The agent's metrics.

@@ -1,0 +1,174 @@
+//! What the agent and the controller cost: CPU, memory and calls of the API server.
+//!
+//! The agent at a hundred real pods, of which ten burn now and then; the controller at five
+//! thousand allocations that need nothing, on nodes that exist in the API alone.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use walras_testbed::{Spec, wait_for};
+
+use crate::installed::{Installed, Place};
+
+const PODS: usize = 100;
+const HOT: usize = 10;
+const WATCHED: Duration = Duration::from_secs(120);
+const ALLOCATIONS: usize = 5_000;
+const KWOK_NODES: u32 = 50;
+const PATIENCE: Duration = Duration::from_secs(900);
+
+pub(crate) fn run() {
+    println!("| | agent | controller |");
+    println!("|---|---|---|");
+    on_a_real_node();
+    at_many_objects();
+}
+
+/// CPU time of a process so far, in milliseconds.
+fn cpu_ms(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
+    // After the name: state is the first, user and system time are the twelfth and thirteenth.
+    let ticks = |at: usize| fields[at].parse::<u64>().expect("a number");
+    (ticks(12) + ticks(13)) * 10
+}
+
+fn resident_mb(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kb: u32 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    f64::from(kb) / 1024.0
+}
+
+fn on_a_real_node() {
+    let mut installed = Installed::start(&[("baselineCPUPerPod", "10m")]);
+    let pods: Vec<Value> = (0..PODS)
+        .map(|n| installed.pod("default", &format!("web-{n}"), "10m", "50m"))
+        .collect();
+    let kubectl = installed.testbed.kubectl().expect("kubectl");
+    kubectl.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": pods })).expect("pods");
+    let places: Vec<Place> =
+        (0..PODS).map(|n| installed.place("default", &format!("web-{n}"))).collect();
+    installed.check_alive();
+    wait_for("every pod to be managed", PATIENCE, || {
+        let metrics = installed.agent_metrics()?;
+        Ok(metrics.contains(&format!("\nmbcas_managed_pods {PODS}\n")).then_some(()))
+    })
+    .expect("every pod is managed");
+    let (Some(agent), Some(controller)) = installed.pids() else { panic!("both run") };
+    let before = (cpu_ms(agent), cpu_ms(controller), calls(&installed));
+    let began = Instant::now();
+    while began.elapsed() < WATCHED {
+        for place in places.iter().take(HOT) {
+            place.burst(100, 1);
+        }
+        std::thread::sleep(Duration::from_secs(5));
+    }
+    let after = (cpu_ms(agent), cpu_ms(controller), calls(&installed));
+    let share = |ms: u64| {
+        let ms = u32::try_from(ms).expect("minutes");
+        f64::from(ms) / 10.0 / WATCHED.as_secs_f64()
+    };
+    println!(
+        "| {PODS} real pods, {HOT} hot: % of a core | {:.2} | {:.2} |",
+        share(after.0 - before.0),
+        share(after.1 - before.1)
+    );
+    println!("| resident, MB | {:.1} | {:.1} |", resident_mb(agent), resident_mb(controller));
+    let per_hour = |count: usize| {
+        let count = u32::try_from(count).expect("a small number");
+        f64::from(count) * 3600.0 / WATCHED.as_secs_f64() / f64::from(u32::try_from(PODS).expect("100"))
+    };
+    println!(
+        "| writes per pod and hour | {:.1} | {:.1} |",
+        per_hour(after.2.0 - before.2.0),
+        per_hour(after.2.1 - before.2.1)
+    );
+}
+
+/// Writes of the agent and of the controller so far.
+fn calls(installed: &Installed) -> (usize, usize) {
+    let events = installed.testbed.audit().expect("the audit log");
+    let of = |account: &str| {
+        let writes = ["create", "update", "patch", "delete"];
+        let wrote = |event: &&Value| {
+            let user = event["user"]["username"].as_str().unwrap_or_default();
+            let is_lease = event["objectRef"]["resource"] == "leases";
+            user.ends_with(account)
+                && !is_lease
+                && writes.iter().any(|verb| event["verb"] == *verb)
+        };
+        events.iter().filter(wrote).count()
+    };
+    (of("walras-agent"), of("walras-controller"))
+}
+
+fn at_many_objects() {
+    let mut installed = Installed::prepare_on(Spec::new(KWOK_NODES, true), &[]);
+    let kubectl = installed.testbed.kubectl().expect("kubectl");
+    let numbers: Vec<usize> = (0..ALLOCATIONS).collect();
+    for batch in numbers.chunks(500) {
+        let pods: Vec<Value> = batch
+            .iter()
+            .map(|n| {
+                let mut pod = installed.pod("default", &format!("web-{n}"), "50m", "100m");
+                let node = n % usize::try_from(KWOK_NODES).expect("50") + 1;
+                pod["spec"]["nodeName"] = format!("kwok-{node}").into();
+                pod["spec"]["nodeSelector"] = Value::Null;
+                pod
+            })
+            .collect();
+        kubectl.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": pods })).expect("pods");
+        let allocations: Vec<Value> = batch
+            .iter()
+            .map(|n| {
+                json!({
+                    "apiVersion": "allocation.mbcas.io/v1alpha1",
+                    "kind": "PodAllocation",
+                    "metadata": { "name": format!("default-web-{n}"), "namespace": "default" },
+                    "spec": {
+                        "namespace": "default", "podName": format!("web-{n}"),
+                        "desiredCPURequest": "50m", "desiredCPULimit": "100m",
+                    },
+                })
+            })
+            .collect();
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": allocations });
+        kubectl.apply(&list).expect("allocations");
+        eprintln!("{} of {ALLOCATIONS}", batch.last().expect("not empty") + 1);
+    }
+    installed.start_controller();
+    // The first look writes a status each; the second needs nothing.
+    wait_for("every allocation to be looked at", PATIENCE, || {
+        let all = kubectl.json(&["get", "podallocations"])?;
+        let items = all["items"].as_array().cloned().unwrap_or_default();
+        Ok(items.iter().all(|one| one["status"]["phase"] == "Applied").then_some(()))
+    })
+    .expect("every allocation is looked at");
+    installed.kill_controller();
+    installed.start_controller();
+    let (_, Some(controller)) = installed.pids() else { panic!("the controller runs") };
+    let began = cpu_ms(controller);
+    let reconciled = |installed: &Installed| {
+        let metrics = installed.controller_metrics().unwrap_or_default();
+        let name = "mbcas_controller_reconcile_duration_seconds_count ";
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        line.and_then(|count| count.parse::<usize>().ok()).unwrap_or_default()
+    };
+    let mut first = None;
+    let last = wait_for("the second look", PATIENCE, || {
+        let count = reconciled(&installed);
+        if count > 0 && first.is_none() {
+            first = Some((Instant::now(), count));
+        }
+        Ok((count >= ALLOCATIONS).then(|| (Instant::now(), count)))
+    })
+    .expect("the second look");
+    let (first_at, first_count) = first.expect("a first one");
+    let spent = (last.0 - first_at).as_secs_f64().max(0.001);
+    let done = u32::try_from(last.1 - first_count).expect("a small number");
+    println!("| {ALLOCATIONS} allocations: resident, MB | | {:.1} |", resident_mb(controller));
+    println!("| reconciles a second, nothing to do | | {:.0} |", f64::from(done) / spent);
+    println!("| CPU to start and look at all, ms | | {} |", cpu_ms(controller) - began);
+}
