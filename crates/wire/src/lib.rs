@@ -7,6 +7,7 @@
 //! whatever the bytes are.
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod field;
 pub mod json;
 mod kind;

@@ -1,0 +1,54 @@
+//! What the controller tells of a whole cluster: every allocation, and how resizing goes.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a cluster stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClusterState {
+    /// The controller's version.
+    pub version: String,
+    /// When this was true, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Whether this controller acts; another one does otherwise.
+    pub leader: bool,
+    /// What may be changed of pods that say nothing themselves.
+    pub mode: String,
+    /// Resizes asked for since it started.
+    pub resizes: u64,
+    /// Resizes that were seen in force.
+    pub verified: u64,
+    /// How many allocations wait to be looked at.
+    pub waiting: u64,
+    /// What a person should know.
+    pub problems: Vec<String>,
+    /// Every allocation, by namespace and pod.
+    pub allocations: Vec<AllocationState>,
+}
+
+/// How one pod's allocation stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AllocationState {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod.
+    pub pod: String,
+    /// Its node.
+    pub node: Option<String>,
+    /// What it should request, in thousandths of a core.
+    pub desired_request_milli: Option<u64>,
+    /// What its limit should be.
+    pub desired_limit_milli: Option<u64>,
+    /// What it requests.
+    pub request_milli: Option<u64>,
+    /// What its limit is.
+    pub limit_milli: Option<u64>,
+    /// What CPU cost on its node.
+    pub price: Option<f64>,
+    /// `Pending`, `Applied` or `Failed`.
+    pub phase: String,
+    /// Why, for programs.
+    pub reason: String,
+    /// Why and what comes next, for people.
+    pub message: String,
+}
