@@ -2,6 +2,7 @@
 
 mod clear;
 mod completions;
+mod crds;
 mod demo;
 mod explain;
 mod host;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
+        Command::Crds(args) => crds::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),
     }

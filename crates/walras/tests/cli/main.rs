@@ -2,6 +2,7 @@
 
 mod about;
 mod clear;
+mod crds;
 mod daemon;
 mod demo;
 mod refused;
