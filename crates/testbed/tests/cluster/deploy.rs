@@ -119,6 +119,10 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     let create = |name| ["create", "configmap", name, "--from-literal=a=b", AGENT];
     attempt(kubectl, (&[&create("mbcas-qtable-n1")[..], &ours].concat(), None));
     attempt(kubectl, (&[&create("other")[..], &ours].concat(), Some(own)));
+    // The token of a pod says on which node it runs.
+    let on = "--as-user-extra=authentication.kubernetes.io/node-name=n3";
+    attempt(kubectl, (&[&create("mbcas-qtable-n2")[..], &ours, &[on]].concat(), Some(own)));
+    attempt(kubectl, (&[&create("mbcas-qtable-n3")[..], &ours, &[on]].concat(), None));
     let elsewhere = [&create("mbcas-qtable-n1")[..], &["-n", namespace]].concat();
     attempt(kubectl, (&elsewhere, Some("cannot create resource")));
 }
