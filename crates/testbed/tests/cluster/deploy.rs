@@ -1,5 +1,5 @@
-//! What installs Walras, on a real API server: everything is accepted, and the accounts of the agent
-//! and the controller may do what they need and nothing else.
+//! What installs Walras, on a real API server: everything is accepted, and the accounts of the
+//! agent and the controller may do what they need and nothing else.
 
 use serde_json::{Value, json};
 use walras_testbed::{Kubectl, Program, Settings, Spec, Testbed, prepare, wait_for};
