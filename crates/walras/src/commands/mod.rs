@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod host;
 mod man;
+mod plugin;
 mod profiles;
 mod replay;
 mod sim;
@@ -14,6 +15,7 @@ mod top;
 
 use crate::cli::Command;
 use crate::failure::Failure;
+use crate::plugin_cli::PluginCli;
 
 /// Runs one command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -31,4 +33,9 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),
     }
+}
+
+/// Runs what was asked for by `kubectl walras`.
+pub(crate) fn run_plugin(cli: &PluginCli) -> Result<(), Failure> {
+    plugin::run(cli)
 }
