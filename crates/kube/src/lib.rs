@@ -8,4 +8,5 @@
 pub mod client;
 pub mod crd;
 pub mod names;
+pub mod plugin;
 pub mod pod;

@@ -29,6 +29,8 @@ pub const PRIORITY_MULTIPLIER: &str = "mbcas.io/priority-multiplier";
 pub const MAX_CPU: &str = "walras.dev/max-cpu";
 /// What may be changed of a pod, or of every pod of a namespace: see [`crate::pod::Mode`].
 pub const MODE: &str = "walras.dev/mode";
+/// What the mode was before somebody paused; an empty text where none was said.
+pub const MODE_BEFORE_PAUSE: &str = "walras.dev/mode-before-pause";
 /// What a pod came with, as JSON; written before it is first resized.
 pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
 

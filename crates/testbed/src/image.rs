@@ -21,6 +21,25 @@ const STATIC_TARGET: &str = match () {
     () => "x86_64-unknown-linux-musl",
 };
 
+/// What the image for real clusters is called. There is no such registry, so that nobody can put
+/// something else there: the image is imported into nodes, or pushed under another name.
+const RELEASE_NAME: &str = "registry.invalid/walras";
+/// Who the program runs as there: nobody that any system knows.
+const RELEASE_USER: &str = "65532:65532";
+/// How large that image may be.
+const RELEASE_BYTES_MAX: usize = 25_000_000;
+
+/// An image that was written to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archive {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What the image is called in it.
+    pub reference: String,
+    /// How large the file is.
+    pub bytes: usize,
+}
+
 /// An image that the testbed knows how to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Image {
@@ -49,18 +68,44 @@ pub(crate) fn build(images: &[Image], settings: &Settings, folder: &Path) -> Res
         let program = program.with_context(|| format!("cargo built no {}", image.program()))?;
         let archive = folder.join(format!("{}.tar", image.program()));
         let bytes = fs::read(program)?;
-        fs::write(&archive, pack(image.reference(), image.program(), &bytes)?)?;
+        fs::write(&archive, pack(image.reference(), image.program(), "", &bytes)?)?;
         archives.push(archive);
     }
     Ok(archives)
 }
 
-/// An OCI archive of an image named `reference`, which holds and starts one static program.
+/// Builds Walras as it is shipped and writes an image of it to `out`, or to the target folder.
+///
+/// # Errors
+///
+/// If it does not build, cannot be written, or is larger than an image may be.
+pub fn release(out: Option<&Path>, settings: &Settings) -> Result<Archive> {
+    add_target(STATIC_TARGET)?;
+    add_compiler()?;
+    let args = ["--package", "walras", "--target", STATIC_TARGET, "--profile", "image"];
+    let programs = cargo_build(&args, "walras for an image", &settings.checkout)?;
+    let program = programs.iter().find(|path| path.ends_with("walras"));
+    let program = program.context("cargo built no walras")?;
+    let reference = format!("{RELEASE_NAME}:{}", env!("CARGO_PKG_VERSION"));
+    let archive = pack(&reference, "walras", RELEASE_USER, &fs::read(program)?)?;
+    let bytes = archive.len();
+    ensure!(
+        bytes <= RELEASE_BYTES_MAX,
+        "the image has {bytes} bytes, and at most {RELEASE_BYTES_MAX} are allowed; see what grew \
+         with `cargo tree --package walras`"
+    );
+    let path = out.map_or_else(|| program.with_file_name("walras-image.tar"), Path::to_path_buf);
+    fs::write(&path, archive).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Archive { path, reference, bytes })
+}
+
+/// An OCI archive of an image named `reference`, which holds one static program and starts it as
+/// `user`, or as root where that is empty.
 ///
 /// # Errors
 ///
 /// If the name is too long for an archive.
-pub fn pack(reference: &str, name: &str, program: &[u8]) -> Result<Vec<u8>> {
+pub fn pack(reference: &str, name: &str, user: &str, program: &[u8]) -> Result<Vec<u8>> {
     let mut layer = Tar::default();
     layer.add(name, 0o755, program)?;
     let layer = layer.finish();
@@ -68,7 +113,7 @@ pub fn pack(reference: &str, name: &str, program: &[u8]) -> Result<Vec<u8>> {
     let config = json!({
         "architecture": architecture,
         "os": "linux",
-        "config": { "Entrypoint": [format!("/{name}")], "WorkingDir": "/" },
+        "config": { "Entrypoint": [format!("/{name}")], "User": user, "WorkingDir": "/" },
         "rootfs": { "type": "layers", "diff_ids": [digest(&layer)] },
     })
     .to_string();
@@ -98,11 +143,9 @@ pub(crate) fn compile(
     target: Option<&str>,
     checkout: &Path,
 ) -> Result<Vec<PathBuf>> {
-    let mut command = Command::new("cargo");
-    command.current_dir(checkout).args(["build", "--quiet", "--bins"]);
-    command.arg("--message-format=json-render-diagnostics");
+    let mut args = Vec::new();
     for package in packages {
-        command.args(["--package", package]);
+        args.extend(["--package", package]);
     }
     if let Some(target) = target {
         add_target(target)?;
@@ -110,12 +153,20 @@ pub(crate) fn compile(
             add_compiler()?;
         }
         // Without what only a debugger needs: it would make up most of the image.
-        command.args(["--target", target, "--config", "profile.dev.strip=true"]);
+        args.extend(["--target", target, "--config", "profile.dev.strip=true"]);
     }
-    say(&format!("building {} with cargo", packages.join(", ")));
+    cargo_build(&args, &packages.join(", "), checkout)
+}
+
+/// What `cargo build --bins` makes with `args`.
+fn cargo_build(args: &[&str], what: &str, checkout: &Path) -> Result<Vec<PathBuf>> {
+    let mut command = Command::new("cargo");
+    command.current_dir(checkout).args(["build", "--quiet", "--bins"]);
+    command.arg("--message-format=json-render-diagnostics").args(args);
+    say(&format!("building {what} with cargo"));
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let output = output.context("cargo is missing; install Rust with rustup")?;
-    ensure!(output.status.success(), "cargo cannot build {}", packages.join(", "));
+    ensure!(output.status.success(), "cargo cannot build {what}");
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(messages.filter_map(|message| Some(message["executable"].as_str()?.into())).collect())
@@ -265,14 +316,15 @@ mod tests {
 
     #[test]
     fn an_image_names_everything_by_its_sum() {
-        let image = pack("r.invalid/x:y", "prog", b"program").unwrap();
-        assert_eq!(image, pack("r.invalid/x:y", "prog", b"program").unwrap());
+        let image = pack("r.invalid/x:y", "prog", "7:8", b"program").unwrap();
+        assert_eq!(image, pack("r.invalid/x:y", "prog", "7:8", b"program").unwrap());
         let names = tar(&["-t"], &image);
         assert_eq!(names.lines().count(), 5, "{names}");
         let text = String::from_utf8_lossy(&image);
         for name in names.lines().filter_map(|name| name.strip_prefix("blobs/sha256/")) {
             assert!(text.contains(&format!("sha256:{name}")), "{name} is mentioned");
         }
+        assert!(text.contains("\"Entrypoint\":[\"/prog\"],\"User\":\"7:8\""), "{text}");
         assert!(text.contains("\"io.containerd.image.name\":\"r.invalid/x:y\""));
         assert_eq!(
             digest(b""),

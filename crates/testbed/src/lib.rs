@@ -28,7 +28,7 @@ mod testbed;
 pub use self::assets::{Pins, Program, Programs, needed, pins, prepare};
 pub use self::cgroup::{CpuMax, cpu_max, groups};
 pub use self::config::NODE_LABEL;
-pub use self::image::{Image, pack};
+pub use self::image::{Archive, Image, pack, release};
 pub use self::keeper::{Way, keep};
 pub use self::kubectl::Kubectl;
 pub use self::plan::{Part, parts};

@@ -49,6 +49,13 @@ enum Task {
     Status,
     /// Build and fetch everything that a cluster needs, and start nothing
     Prepare,
+    /// Build Walras as it is shipped, and write an image of it; called by `cargo xtask image`
+    #[command(hide = true)]
+    Image {
+        /// The file to write
+        #[arg(long, value_name = "FILE.tar")]
+        out: Option<PathBuf>,
+    },
     /// Keep the cluster in a folder; started by `up` and by tests
     #[command(hide = true)]
     Keep {
@@ -94,6 +101,13 @@ fn run(task: Task) -> Result<()> {
             for (program, place) in programs.iter() {
                 println!("{} {}", program.name(), place.display());
             }
+            Ok(())
+        }
+        Task::Image { out } => {
+            let image = testbed::release(out.as_deref(), &Settings::read()?)?;
+            println!("file: {}", image.path.display());
+            println!("image: {}", image.reference);
+            println!("bytes: {}", image.bytes);
             Ok(())
         }
         Task::Keep { dir } => testbed::keep(&dir),

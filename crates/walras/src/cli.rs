@@ -15,8 +15,9 @@ use walras_sim::scenario::trace::Format;
 
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
-    CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
-    REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP, TOP_COMMAND_HELP, TOP_HELP,
+    CLEAR_HELP, COMPLETIONS_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP,
+    REPLAY_HELP, REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP,
+    TOP_COMMAND_HELP, TOP_HELP,
 };
 
 /// The version and the commit it was built from.
@@ -68,6 +69,9 @@ pub(crate) enum Command {
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
+    /// Print the definition of PodAllocation that a Kubernetes cluster needs
+    #[command(after_help = CRDS_HELP)]
+    Crds(CrdsArgs),
     /// Print a script that completes commands and options in your shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -329,6 +333,14 @@ pub(crate) struct ProfilesArgs {
     #[arg(value_name = "NAME", value_enum)]
     pub(crate) name: Option<ProfileChoice>,
     /// Print JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How to print the definition.
+#[derive(Debug, Args)]
+pub(crate) struct CrdsArgs {
+    /// Print JSON for programs, not YAML
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -275,6 +275,20 @@ Examples:
   walras profiles direct
   walras profiles --json | jq '.[] | select(.unit == \"ms\") | .key'";
 
+pub(crate) const CRDS_HELP: &str = concat!(
+    "\
+Examples:
+  walras crds | kubectl apply --server-side -f -
+  walras crds --json | jq '.spec.versions[].name'
+  walras crds > deploy/crds/podallocations.yaml     in a checkout, after a change of the types
+
+A PodAllocation says what one pod should have, and what became of it. Agents write its spec, the
+controller writes its status; `kubectl get podallocations -A` lists them, or pa for short. The
+manifests and the chart in deploy/ hold the same definition.
+",
+    exit_codes!("nothing is printed")
+);
+
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:
   walras completions bash > ~/.local/share/bash-completion/completions/walras

@@ -1,7 +1,8 @@
 //! `walras`: the one program of this repository that people run.
 //!
 //! It parses the command line, runs one command, and turns what became of it into an exit code:
-//! 0 is fine, 2 is bad input or usage, 1 is anything else.
+//! 0 is fine, 2 is bad input or usage, 1 is anything else. Started under the name that kubectl looks
+//! for, it is a plugin of kubectl, with commands of its own.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -11,20 +12,35 @@ mod failure;
 mod help;
 mod input;
 mod page;
+mod plugin_cli;
 mod screen;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::Cli;
+use crate::failure::Failure;
+use crate::plugin_cli::{PLUGIN, PluginCli};
 
 fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => match commands::run(cli.command) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => failure.report(),
-        },
+    if is_plugin() {
+        return end(PluginCli::try_parse().map(|cli| commands::run_plugin(&cli)));
+    }
+    end(Cli::try_parse().map(|cli| commands::run(cli.command)))
+}
+
+/// Whether kubectl started us, or somebody who means it.
+fn is_plugin() -> bool {
+    let name = std::env::args_os().next();
+    name.is_some_and(|name| Path::new(&name).file_stem().is_some_and(|stem| stem == PLUGIN))
+}
+
+fn end(done: Result<Result<(), Failure>, clap::Error>) -> ExitCode {
+    match done {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => failure.report(),
         Err(usage) => {
             // Nobody is left to be told if even this cannot be written.
             usage.print().ok();

@@ -1,7 +1,7 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
-//! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `man` writes the
-//! man pages. See `docs/testing.md` and `docs/testbed.md`.
+//! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
+//! image; `man` writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod facts;
@@ -49,6 +49,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         args: Vec<String>,
     },
+    /// Build Walras as it is shipped, and write an image of it for Kubernetes
+    Image {
+        /// The file to write, an OCI archive [default: beside the program in the target folder]
+        #[arg(long, value_name = "FILE.tar")]
+        out: Option<PathBuf>,
+    },
     /// Write the man pages of `walras` and its subcommands
     Man {
         /// The folder to write to [default: `man` in the target folder]
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         Task::Test { list: true, .. } => run::list(),
         Task::Test { tiers, list: false, fuzz_seconds } => run::test(&tiers, fuzz_seconds),
         Task::Testbed { args } => testbed::call(&args),
+        Task::Image { out } => testbed::image(out),
         Task::Man { out } => man::write(out),
     };
     done.unwrap_or_else(|error| {

@@ -1,8 +1,10 @@
-//! `cargo xtask testbed`: passes its arguments on to the command of `crates/testbed`.
+//! `cargo xtask testbed`: passes its arguments on to the command of `crates/testbed`; and
+//! `cargo xtask image`, which is written there as well.
 //!
 //! That crate is built when it is needed and not before, so that the build tool stays small. Only
 //! `test` is ours: it is the tier of the ladder.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -24,4 +26,13 @@ pub(crate) fn call(args: &[String]) -> Result<ExitCode> {
     // A program that was ended by a signal has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Writes an image of Walras to `out`, or to the target folder.
+pub(crate) fn image(out: Option<PathBuf>) -> Result<ExitCode> {
+    let mut args = vec!["image".to_owned()];
+    if let Some(out) = out {
+        args.extend(["--out".to_owned(), std::path::absolute(out)?.display().to_string()]);
+    }
+    call(&args)
 }

@@ -51,6 +51,8 @@ pub enum Program {
     CniLoopback,
     /// Nodes that exist in the API alone.
     Kwok,
+    /// What renders the chart. No testbed needs it: [`prepare`] builds it for whoever names it.
+    Helm,
 }
 
 /// Where the programs are.
@@ -67,6 +69,7 @@ pub fn needed(real_node: bool, kwok: bool) -> Vec<Program> {
         Role::ControlPlane => true,
         Role::Node => real_node,
         Role::ManyNodes => kwok,
+        Role::Charts => false,
     });
     wanted.collect()
 }
@@ -179,13 +182,14 @@ enum Role {
     ControlPlane,
     Node,
     ManyNodes,
+    Charts,
 }
 
 // === impl Program ===
 
 impl Program {
     /// All programs, in the order in which they are prepared: what is built last is needed least.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Etcd,
         Self::Runc,
         Self::CniBridge,
@@ -200,6 +204,7 @@ impl Program {
         Self::Shim,
         Self::Ctr,
         Self::Kwok,
+        Self::Helm,
     ];
 
     /// The name of its file.
@@ -220,6 +225,7 @@ impl Program {
             Self::CniHostLocal => "host-local",
             Self::CniLoopback => "loopback",
             Self::Kwok => "kwok",
+            Self::Helm => "helm",
         }
     }
 
@@ -239,6 +245,7 @@ impl Program {
             | Self::CniHostLocal
             | Self::CniLoopback => Role::Node,
             Self::Kwok => Role::ManyNodes,
+            Self::Helm => Role::Charts,
         }
     }
 }
@@ -301,7 +308,8 @@ mod tests {
         let control = "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl";
         assert_eq!(names(false, false), control);
         assert_eq!(names(false, true), format!("{control} kwok"));
-        assert_eq!(needed(true, true).len(), Program::ALL.len());
+        let all = Program::ALL.into_iter().filter(|program| *program != Program::Helm);
+        assert_eq!(needed(true, true), all.collect::<Vec<_>>());
     }
 
     #[test]

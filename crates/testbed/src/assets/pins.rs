@@ -81,6 +81,9 @@ impl Module {
             "kwok" => {
                 Some((include_str!("../../go/kwok/go.mod"), include_str!("../../go/kwok/go.sum")))
             }
+            "helm" => {
+                Some((include_str!("../../go/helm/go.mod"), include_str!("../../go/helm/go.sum")))
+            }
             _ => None,
         }
     }

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, also in what it calls")]
 
+mod chart;
+mod deploy;
 mod faults;
 mod left;
 mod lifecycle;

@@ -2,10 +2,12 @@
 
 mod clear;
 mod completions;
+mod crds;
 mod demo;
 mod explain;
 mod host;
 mod man;
+mod plugin;
 mod profiles;
 mod replay;
 mod sim;
@@ -13,6 +15,7 @@ mod top;
 
 use crate::cli::Command;
 use crate::failure::Failure;
+use crate::plugin_cli::PluginCli;
 
 /// Runs one command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -26,7 +29,13 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
+        Command::Crds(args) => crds::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),
     }
+}
+
+/// Runs what was asked for by `kubectl walras`.
+pub(crate) fn run_plugin(cli: &PluginCli) -> Result<(), Failure> {
+    plugin::run(cli)
 }

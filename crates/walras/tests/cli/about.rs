@@ -15,6 +15,7 @@ fn the_help_of_every_command_has_an_example() {
         &["sim", "run"],
         &["sim", "list"],
         &["profiles"],
+        &["crds"],
         &["completions"],
     ] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
@@ -176,6 +177,7 @@ fn there_is_a_man_page_for_every_command() {
         [
             "walras-clear.1",
             "walras-completions.1",
+            "walras-crds.1",
             "walras-demo.1",
             "walras-explain.1",
             "walras-host.1",

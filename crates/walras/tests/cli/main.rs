@@ -2,8 +2,10 @@
 
 mod about;
 mod clear;
+mod crds;
 mod daemon;
 mod demo;
+mod plugin;
 mod refused;
 mod replay;
 mod sim;

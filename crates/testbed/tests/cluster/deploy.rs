@@ -1,0 +1,209 @@
+//! What installs Walras, on a real API server: everything is accepted, and the accounts of the
+//! agent and the controller may do what they need and nothing else.
+
+use serde_json::{Value, json};
+use walras_testbed::{Kubectl, Program, Settings, Spec, Testbed, prepare, wait_for};
+
+use crate::PATIENCE;
+
+const CONTROLLER: &str = "--as=system:serviceaccount:mbcas-system:walras-controller";
+const AGENT: &str = "--as=system:serviceaccount:mbcas-system:walras-agent";
+
+/// An attempt to do something: what, as kubectl has it, and what it is refused with, if it is.
+type Attempt<'a> = (&'a [&'a str], Option<&'a str>);
+
+const MERGE: &str = "--type=merge";
+const RESIZE: &str = "--subresource=resize";
+const OF_SPEC: Option<&str> = Some("walras-controller changes the spec of a pod by resizing only");
+const OF_ANNOTATIONS: Option<&str> = Some("walras-controller changes no annotation but");
+const OF_LABELS: Option<&str> = Some("walras-controller changes no labels, owners or finalizers");
+const OF_MEMORY: Option<&str> = Some("walras-controller resizes the CPU of containers only");
+
+/// What the controller may patch of a pod and what not: how, the patch, and the refusal.
+const PATCHES: [(&str, &str, Option<&str>); 15] = [
+    (MERGE, r#"{"metadata":{"annotations":{"walras.dev/original-resources":"{}"}}}"#, None),
+    (MERGE, r#"{"metadata":{"annotations":{"walras.dev/original-resources":null}}}"#, None),
+    (MERGE, r#"{"metadata":{"annotations":{"more":"x"}}}"#, OF_ANNOTATIONS),
+    (MERGE, r#"{"metadata":{"annotations":{"owner":"x"}}}"#, OF_ANNOTATIONS),
+    (MERGE, r#"{"metadata":{"annotations":{"owner":null}}}"#, OF_ANNOTATIONS),
+    (MERGE, r#"{"metadata":{"labels":{"app":"x"}}}"#, OF_LABELS),
+    (MERGE, r#"{"metadata":{"labels":null}}"#, OF_LABELS),
+    (MERGE, r#"{"metadata":{"finalizers":["x.invalid/y"]}}"#, OF_LABELS),
+    (MERGE, r#"{"spec":{"activeDeadlineSeconds":5}}"#, OF_SPEC),
+    (
+        "--type=strategic",
+        r#"{"spec":{"containers":[{"name":"app","image":"x.invalid/y"}]}}"#,
+        OF_SPEC,
+    ),
+    (
+        RESIZE,
+        r#"{"spec":{"containers":[{"name":"app","resources":
+            {"requests":{"cpu":"150m"},"limits":{"cpu":"300m"}}}]}}"#,
+        None,
+    ),
+    (
+        RESIZE,
+        r#"{"spec":{"initContainers":[{"name":"mesh","resources":{"requests":{"cpu":"20m"}}}]}}"#,
+        None,
+    ),
+    (
+        RESIZE,
+        r#"{"spec":{"containers":[{"name":"app","resources":{"limits":{"memory":"99Mi"}}}]}}"#,
+        OF_MEMORY,
+    ),
+    (
+        RESIZE,
+        r#"{"spec":{"containers":[{"name":"log","resources":{"requests":{"memory":"9Mi"}}}]}}"#,
+        OF_MEMORY,
+    ),
+    (
+        RESIZE,
+        r#"{"spec":{"initContainers":[{"name":"mesh","resources":{"limits":{"memory":"9Mi"}}}]}}"#,
+        OF_MEMORY,
+    ),
+];
+
+#[test]
+fn accounts_may_do_what_they_need_and_nothing_else() {
+    let testbed = Testbed::fresh(Spec::new(0, true)).unwrap();
+    let kubectl = testbed.kubectl().unwrap();
+    install(&kubectl);
+    let namespace = testbed.namespace("shop").unwrap();
+    kubectl.apply(&pod(&namespace.name)).unwrap();
+    // kubectl reads a subresource before it patches one; the controller does not.
+    let reads = ["--verb=get", "--resource=pods/resize"];
+    kubectl.run(&[&["create", "clusterrole", "reads"], &reads[..]].concat()).unwrap();
+    let bound = ["--clusterrole=reads", "--serviceaccount=mbcas-system:walras-controller"];
+    kubectl.run(&[&["create", "clusterrolebinding", "reads"], &bound[..]].concat()).unwrap();
+    await_policies(&kubectl, &namespace.name);
+
+    for (how, patch, refused) in PATCHES {
+        let call = ["patch", "pod", "web", "-n", &namespace.name, how, "-p", patch, CONTROLLER];
+        attempt(&kubectl, (&call, refused));
+    }
+    let resized = kubectl.json(&["get", "pod", "web", "-n", &namespace.name]).unwrap();
+    let limit = resized.pointer("/spec/containers/0/resources/limits/cpu");
+    assert_eq!(limit, Some(&Value::from("300m")));
+    of_others(&kubectl, &namespace.name);
+    of_config(&kubectl, &namespace.name);
+}
+
+/// What is in nobody's way, and what roles alone refuse.
+fn of_others(kubectl: &Kubectl, namespace: &str) {
+    let relabel = r#"{"metadata":{"labels":{"app":"x"}}}"#;
+    let patch = ["patch", "pod", "web", "-n", namespace, MERGE, "-p", relabel];
+    attempt(kubectl, (&patch, None));
+    attempt(kubectl, (&[&patch[..], &[AGENT]].concat(), Some("cannot patch resource")));
+    let delete = ["delete", "pod", "web", "-n", namespace, CONTROLLER];
+    attempt(kubectl, (&delete, Some("cannot delete resource")));
+    let secrets = ["get", "secrets", "-A"];
+    for account in [AGENT, CONTROLLER] {
+        attempt(kubectl, (&[&secrets[..], &[account]].concat(), Some("cannot list resource")));
+    }
+}
+
+/// Settings can be read by both and written by neither; an agent writes what it learned.
+fn of_config(kubectl: &Kubectl, namespace: &str) {
+    let ours = ["-n", "mbcas-system"];
+    let settings = ["get", "configmaps", "--field-selector=metadata.name=mbcas-agent-config"];
+    let off =
+        ["patch", "configmap", "mbcas-agent-config", MERGE, "-p", r#"{"data":{"mode":"off"}}"#];
+    let own = "walras-agent writes no ConfigMap but mbcas-qtable-NODE of its own node";
+    for account in [AGENT, CONTROLLER] {
+        attempt(kubectl, (&[&settings[..], &ours, &[account]].concat(), None));
+        let all = [&["get", "configmaps"], &ours[..], &[account]].concat();
+        attempt(kubectl, (&all, Some("cannot list resource")));
+    }
+    attempt(kubectl, (&[&off[..], &ours, &[AGENT]].concat(), Some(own)));
+    attempt(kubectl, (&[&off[..], &ours, &[CONTROLLER]].concat(), Some("cannot patch resource")));
+    let create = |name| ["create", "configmap", name, "--from-literal=a=b", AGENT];
+    attempt(kubectl, (&[&create("mbcas-qtable-n1")[..], &ours].concat(), None));
+    attempt(kubectl, (&[&create("other")[..], &ours].concat(), Some(own)));
+    // The token of a pod says on which node it runs.
+    let on = "--as-user-extra=authentication.kubernetes.io/node-name=n3";
+    attempt(kubectl, (&[&create("mbcas-qtable-n2")[..], &ours, &[on]].concat(), Some(own)));
+    attempt(kubectl, (&[&create("mbcas-qtable-n3")[..], &ours, &[on]].concat(), None));
+    let elsewhere = [&create("mbcas-qtable-n1")[..], &["-n", namespace]].concat();
+    attempt(kubectl, (&elsewhere, Some("cannot create resource")));
+}
+
+fn attempt(kubectl: &Kubectl, (call, refused): Attempt<'_>) {
+    match (kubectl.run(call), refused) {
+        (Ok(_), None) => {}
+        (Err(error), Some(because)) => {
+            let error = error.to_string();
+            assert!(error.contains(because), "{call:?} is refused, but not for that: {error}");
+        }
+        (Ok(_), Some(because)) => panic!("{call:?} should be refused: {because}"),
+        (Err(error), None) => panic!("{call:?} should be allowed: {error}"),
+    }
+}
+
+/// Applies the plain manifests, and lets the API server look at what the chart makes.
+fn install(kubectl: &Kubectl) {
+    let settings = Settings::read().unwrap();
+    let folder = settings.checkout.join("deploy/kubernetes");
+    kubectl.run(&["apply", "--server-side", "-k", folder.to_str().unwrap()]).unwrap();
+    let crd = "customresourcedefinition/podallocations.allocation.mbcas.io";
+    kubectl.run(&["wait", "--for=condition=Established", crd, "--timeout=120s"]).unwrap();
+    let programs = prepare(&[Program::Helm], &settings).unwrap();
+    let mut helm = std::process::Command::new(programs.place(Program::Helm).unwrap());
+    helm.args(["template", "walras", "deploy/helm/walras", "--include-crds"]);
+    helm.args(["--namespace", "mbcas-system", "--kube-version", "1.33.0"]);
+    let rendered = helm.current_dir(&settings.checkout).output().unwrap();
+    assert!(rendered.status.success(), "{}", String::from_utf8_lossy(&rendered.stderr));
+    let rendered = String::from_utf8(rendered.stdout).unwrap();
+    let look = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-"];
+    let told = kubectl.run_with(&look, &rendered).unwrap();
+    assert!(told.contains("daemonset.apps/walras-agent"), "{told}");
+}
+
+/// Waits until the policies are looked at, and makes sure that nothing in them is doubtful.
+fn await_policies(kubectl: &Kubectl, namespace: &str) {
+    for name in ["walras-controller-pods", "walras-agent-configmaps"] {
+        let what = format!("the check of {name}");
+        let checked = wait_for(&what, PATIENCE, || {
+            let policy = kubectl.json(&["get", "validatingadmissionpolicy", name])?;
+            Ok(policy.pointer("/status/typeChecking").cloned())
+        });
+        assert_eq!(checked.unwrap(), json!({}), "{name}");
+    }
+    let patch = r#"{"metadata":{"labels":{"app":"x"}}}"#;
+    let call = ["patch", "pod", "web", "-n", namespace, MERGE, "-p", patch, CONTROLLER];
+    wait_for("the first refusal by a policy", PATIENCE, || {
+        let refused = kubectl.run(&[&call[..], &["--dry-run=server"]].concat());
+        Ok(refused.is_err_and(|error| error.to_string().contains("denied request")).then_some(()))
+    })
+    .unwrap();
+    let create = ["create", "configmap", "other", "-n", "mbcas-system", AGENT];
+    wait_for("the first refusal by the other policy", PATIENCE, || {
+        let refused = kubectl.run(&[&create[..], &["--dry-run=server"]].concat());
+        Ok(refused.is_err_and(|error| error.to_string().contains("denied request")).then_some(()))
+    })
+    .unwrap();
+}
+
+/// A pod with everything that must not be touched. Nothing runs it: there is no node.
+fn pod(namespace: &str) -> Value {
+    let image = "x.invalid/app";
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web", "namespace": namespace,
+            "labels": { "app": "web" }, "annotations": { "owner": "me" },
+        },
+        "spec": {
+            "containers": [
+                { "name": "app", "image": image, "resources": {
+                    "requests": { "cpu": "100m", "memory": "32Mi" },
+                    "limits": { "cpu": "200m", "memory": "64Mi" } } },
+                { "name": "log", "image": image },
+            ],
+            "initContainers": [
+                { "name": "mesh", "image": image, "restartPolicy": "Always",
+                  "resources": { "requests": { "cpu": "10m" } } },
+            ],
+        },
+    })
+}
