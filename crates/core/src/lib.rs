@@ -10,6 +10,7 @@ extern crate alloc;
 pub mod boost;
 pub mod demand;
 pub mod learn;
+pub mod lease;
 pub mod market;
 pub mod need;
 pub mod node;

@@ -49,5 +49,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(READ);
     config.write_timeout = Some(CONNECT);
+    // Whoever asks knows best when to ask again, and tells the user meanwhile.
+    config.default_retry = false;
     Ok(Client::try_from(config)?)
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod controller;
 pub mod crd;
 pub mod names;
 pub mod plugin;

@@ -15,8 +15,8 @@ use walras_sim::scenario::trace::Format;
 
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
-    CLEAR_HELP, COMPLETIONS_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP,
-    REPLAY_HELP, REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP,
+    CLEAR_HELP, COMPLETIONS_HELP, CONTROLLER_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP,
+    PROFILES_HELP, REPLAY_HELP, REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP,
     TOP_COMMAND_HELP, TOP_HELP,
 };
 
@@ -60,6 +60,9 @@ pub(crate) enum Command {
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),
+    /// Resize the pods of a Kubernetes cluster in place, as its agents ask for
+    #[command(after_help = CONTROLLER_HELP)]
+    Controller(ControllerArgs),
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),
@@ -296,6 +299,38 @@ pub(crate) struct HostArgs {
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
     pub(crate) log_format: Option<FormatChoice>,
+}
+
+/// How to run for a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// The kubeconfig; not needed in a pod with a service account
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The namespace of its settings and its lease
+    #[arg(long, value_name = "NAME", default_value = walras_kube::names::NAMESPACE,
+          env = "WALRAS_NAMESPACE")]
+    pub(crate) namespace: String,
+    /// Where to serve health and metrics
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:8080",
+        env = "WALRAS_CONTROLLER_LISTEN"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Change nothing: only log what would be resized
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Act at once, without asking whether another controller does
+    #[arg(long)]
+    pub(crate) no_leader_election: bool,
+    /// The least urgent messages that are logged
+    #[arg(long, value_enum, default_value = "info", env = "WALRAS_LOG_LEVEL")]
+    pub(crate) log_level: LevelChoice,
+    /// Whether messages are lines for people or JSON for programs
+    #[arg(long, value_enum, default_value = "text", env = "WALRAS_LOG_FORMAT")]
+    pub(crate) log_format: FormatChoice,
 }
 
 /// What to watch.

@@ -156,6 +156,34 @@ and on SIGHUP; a bad one is refused and the old one goes on. Acting takes root.
     exit_codes!("nothing was changed, and standard error names every bad key")
 );
 
+pub(crate) const CONTROLLER_HELP: &str = concat!(
+    "\
+Examples:
+  walras controller                            in a pod: carry out what agents ask for
+  walras controller --dry-run --kubeconfig ~/.kube/config
+                                               from outside: only log what would be resized
+  kubectl get podallocations -A                what pods should have, and what became of it
+  kubectl describe podallocation shop-web-0    the same with events, for one pod
+
+Agents write what a pod should have into a PodAllocation. The controller checks it, splits it among
+the containers, asks for it through pods/resize, and waits until the node confirms it. No container
+is restarted. What is refused or has to wait has a reason and a sentence in the object's status.
+
+What may be changed is said by the annotation walras.dev/mode of a pod or a namespace, or for
+everybody by the key mode of the ConfigMap mbcas-agent-config:
+  off                    nothing: PodAllocations are recommendations
+  limits-only            limits
+  requests-and-limits    both; the default
+  restore                everything back to what the pod came with, which is what uninstalling takes
+The same ConfigMap may have resizesPerSecond (10, for the whole cluster) and cooldown (5s, for one
+pod). It is read again when it changes; a bad value is refused and the old one goes on.
+
+Several may run: one of them acts, and another takes over within 20 s. Health is at /healthz and
+/readyz, figures at /metrics.
+",
+    exit_codes!("nothing was changed, and standard error says why")
+);
+
 pub(crate) const SIM_HELP: &str = concat!(
     "\
 Examples:

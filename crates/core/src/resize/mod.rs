@@ -11,8 +11,11 @@
 //! request is above its limit; no limit is zero, which the kernel would read as none. The class
 //! (QoS) of the pod never changes. A hold ends after `now`, so a refusal is always tried again.
 
+mod bucket;
+mod mode;
 mod reason;
 mod split;
+mod verify;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +23,12 @@ use alloc::vec::Vec;
 use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
+pub use bucket::Bucket;
+pub use mode::{Original, UNLIMITED, Wish, plan_wish, wished};
 pub use reason::{DesiredFault, HoldReason, Note, PodFault, SkipReason};
+pub use verify::{
+    Asked, ContainerSeen, Difference, InProgress, Observed, Pending, Verdict, verify,
+};
 
 /// What a container counts as that has neither limit nor request, and the least a pod's current
 /// limit counts as where growth is judged.
@@ -179,7 +187,9 @@ pub fn plan(
     if is_applied(&containers, pod, rules) {
         return Plan::Skip { because: SkipReason::AlreadyApplied { allocation: sum(&containers) } };
     }
-    match reason_to_wait(allocation.limit, pod, history, rules, now) {
+    let waits = cooling_down(history, rules, now)
+        .or_else(|| too_large_a_step(allocation.limit, pod, rules, now));
+    match waits {
         Some((until, because)) => Plan::Hold { until, because },
         None => Plan::Patch { containers, notes },
     }
@@ -209,11 +219,16 @@ fn target(
         keep_burstable(&mut containers, pod, &mut notes);
     }
 
+    check_feasible(wanted.request, history)?;
+    Ok((containers, notes))
+}
+
+fn check_feasible(desired: Millicores, history: &History) -> Result<(), SkipReason> {
     match history.infeasible {
-        Some(refused) if wanted.request >= refused.request => {
-            Err(SkipReason::Infeasible { desired: wanted.request, refused: refused.request })
+        Some(InfeasibleMark { request: refused, at: _ }) if desired >= refused => {
+            Err(SkipReason::Infeasible { desired, refused })
         }
-        Some(_) | None => Ok((containers, notes)),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -315,23 +330,23 @@ fn is_applied(containers: &[ContainerPatch], pod: &PodView, rules: &Rules) -> bo
     pairs.all(|(now, then)| has(now.request, then.request) && has(now.limit, then.limit))
 }
 
-/// Why a patch that brings the pod's limit to `desired` must wait, and until when.
-fn reason_to_wait(
+/// Until when the pod's last patch is too recent for another, if it is.
+fn cooling_down(history: &History, rules: &Rules, now: Moment) -> Option<(Moment, HoldReason)> {
+    let (last, cooldown) = (history.last_applied_at?, rules.cooldown);
+    let waited = now.since(last);
+    // A stamp from the future counts as one from now: it must not hold a pod for years.
+    let until = last.min(now) + cooldown;
+    (waited < cooldown).then_some((until, HoldReason::RateLimited { waited, cooldown }))
+}
+
+/// Why one patch cannot bring the pod's limit to `desired`, if so, and when to look again.
+fn too_large_a_step(
     desired: Millicores,
     pod: &PodView,
-    history: &History,
     rules: &Rules,
     now: Moment,
 ) -> Option<(Moment, HoldReason)> {
-    let Rules { cooldown, refusal_retry, growth_max, change_max, .. } = *rules;
-    if let Some(last) = history.last_applied_at {
-        let waited = now.since(last);
-        if waited < cooldown {
-            // A stamp from the future counts as one from now: it must not hold a pod for years.
-            return Some((last.min(now) + cooldown, HoldReason::RateLimited { waited, cooldown }));
-        }
-    }
-
+    let Rules { refusal_retry, growth_max, change_max, .. } = *rules;
     let current: Millicores = pod.containers.iter().map(ContainerView::counted).sum();
     let reach = current.max(UNSTATED_LIMIT).scale_floor(growth_max);
     let because = if desired > current && desired > reach {
@@ -715,7 +730,9 @@ mod tests {
                 Note::KeptBurstable { .. } => {
                     total.request = total.request.saturating_sub(Millicores::new(1));
                 }
-                Note::LimitsAdded { .. } | Note::BelowContainerMinimum { .. } => {}
+                Note::LimitsAdded { .. }
+                | Note::LimitsOutOfReach { .. }
+                | Note::BelowContainerMinimum { .. } => {}
             }
         }
         assert_eq!(sum(containers), total, "seed {seed}");

@@ -6,7 +6,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use super::{Allocation, CONTAINER_LIMIT_MIN, Phase};
+use super::{Allocation, CONTAINER_LIMIT_MIN, Phase, UNLIMITED};
 use crate::units::{Millicores, Span};
 
 /// Why nothing is done about an allocation.
@@ -41,6 +41,10 @@ pub enum SkipReason {
         /// The smallest request the node has refused.
         refused: Millicores,
     },
+    /// Nothing may be changed: what the pod should have is for people to read.
+    RecommendOnly,
+    /// The pod was to get back what it came with, and has it.
+    Restored,
     /// Every container has what it should have.
     AlreadyApplied {
         /// What the pod has.
@@ -124,6 +128,11 @@ pub enum Note {
         /// How many containers share it.
         containers: usize,
     },
+    /// Containers came without a limit, which cannot be taken away again.
+    LimitsOutOfReach {
+        /// How many.
+        containers: usize,
+    },
     /// A request was lowered, to keep the pod from becoming Guaranteed.
     KeptBurstable {
         /// The container whose request it is.
@@ -147,6 +156,8 @@ impl SkipReason {
             Self::InvalidDesiredCpu { .. } => "InvalidDesiredCPU",
             Self::NoRoomInContainers { .. } => "NoRoomInContainers",
             Self::Infeasible { .. } => "Infeasible",
+            Self::RecommendOnly => "RecommendOnly",
+            Self::Restored => "Restored",
             Self::AlreadyApplied { .. } => "AlreadyApplied",
         }
     }
@@ -177,6 +188,13 @@ impl fmt::Display for SkipReason {
                 "The desired request is {desired}, and the node has refused {refused} as more than \
                  it can ever give."
             ),
+            Self::RecommendOnly => write!(
+                f,
+                "The mode is off: this is what the pod should have, and nothing is changed."
+            ),
+            Self::Restored => {
+                write!(f, "The pod has what it came with, and is left alone in this mode.")
+            }
             Self::AlreadyApplied { allocation: Allocation { request, limit } } => {
                 write!(f, "The pod already has the request {request} and the limit {limit}.")
             }
@@ -258,6 +276,7 @@ impl Note {
             Self::KeptGuaranteed { .. } => "KeptGuaranteed",
             Self::LimitsAdded { .. } => "LimitsAdded",
             Self::BelowContainerMinimum { .. } => "BelowContainerMinimum",
+            Self::LimitsOutOfReach { .. } => "LimitsOutOfReach",
             Self::KeptBurstable { .. } => "KeptBurstable",
         }
     }
@@ -280,6 +299,11 @@ impl fmt::Display for Note {
                 f,
                 "The limit {limit} leaves less than {CONTAINER_LIMIT_MIN} per container (there are \
                  {containers}), and a node rounds a smaller limit up to that."
+            ),
+            Self::LimitsOutOfReach { containers } => write!(
+                f,
+                "Limits cannot be removed while a pod lives; where there was none ({containers} of \
+                 the containers), it becomes {UNLIMITED}, which no node has."
             ),
             Self::KeptBurstable { container, request } => write!(
                 f,

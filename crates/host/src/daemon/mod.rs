@@ -5,7 +5,7 @@
 //! Only then does the loop start. A configuration that changes and is wrong is told of and changes
 //! nothing.
 
-mod log;
+pub mod log;
 mod reload;
 
 use std::path::PathBuf;

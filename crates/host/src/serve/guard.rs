@@ -52,7 +52,8 @@ pub(super) fn json(status: StatusCode, message: &impl serde::Serialize) -> Respo
 }
 
 /// An answer of any type.
-pub(super) fn answer(status: StatusCode, content_type: &'static str, body: Body) -> Response {
+#[must_use]
+pub fn answer(status: StatusCode, content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let content_type = HeaderValue::from_static(content_type);

@@ -15,10 +15,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use axum::Router;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
 use crate::board::Board;
+
+pub use self::guard::answer;
 
 /// Where to listen, and who may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +77,17 @@ pub enum ServeError {
 
 /// Starts to serve `board`. When this returns, connections are accepted.
 pub fn start(board: Arc<Board>, settings: &ServeSettings) -> Result<Server, ServeError> {
-    let address = settings.listen;
+    let names: Vec<String> = settings.names.iter().cloned().chain([board.host()]).collect();
+    start_routes(page::routes().merge(api::routes(board)), settings.listen, &names)
+}
+
+/// Starts to serve `routes` on `address`, with the same bounds and checks, by whatever of `names`
+/// it is asked for. When this returns, connections are accepted.
+pub fn start_routes(
+    routes: Router,
+    address: SocketAddr,
+    names: &[String],
+) -> Result<Server, ServeError> {
     let refused = |error: io::Error| ServeError::new(address, error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     listener.set_nonblocking(true).map_err(refused)?;
@@ -84,8 +97,7 @@ pub fn start(board: Arc<Board>, settings: &ServeSettings) -> Result<Server, Serv
         .enable_time()
         .build()
         .map_err(refused)?;
-    let names: Vec<String> = settings.names.iter().cloned().chain([board.host()]).collect();
-    let router = guard::guarded(page::routes().merge(api::routes(board)), &names);
+    let router = guard::guarded(routes, names);
     let (stop, stopped) = oneshot::channel();
     let serve = move || runtime.block_on(listen::accept(listener, router, stopped));
     let thread = thread::Builder::new().name("walras-serve".into()).spawn(serve);

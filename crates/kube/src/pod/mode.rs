@@ -67,11 +67,23 @@ impl Mode {
     /// # Errors
     /// What the pod or its namespace says is not a mode.
     pub fn of(pod: &Pod, namespace: Option<&str>, everybody: Self) -> Result<Self, ModeError> {
+        Self::nearest(pod.annotation(names::MODE), namespace, everybody)
+    }
+
+    /// The same, where it is known what the pod says.
+    ///
+    /// # Errors
+    /// What the pod or its namespace says is not a mode.
+    pub fn nearest(
+        pod: Option<&str>,
+        namespace: Option<&str>,
+        everybody: Self,
+    ) -> Result<Self, ModeError> {
         // Who uninstalls wants everything back, whatever single pods say.
         if everybody == Self::Restore {
             return Ok(Self::Restore);
         }
-        let said = pod.annotation(names::MODE).or(namespace);
+        let said = pod.or(namespace);
         said.map_or(Ok(everybody), Self::read)
     }
 }

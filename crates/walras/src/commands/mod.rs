@@ -2,6 +2,7 @@
 
 mod clear;
 mod completions;
+mod controller;
 mod crds;
 mod demo;
 mod explain;
@@ -26,6 +27,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Host(args) => host::run(args),
+        Command::Controller(args) => controller::run(args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),

@@ -17,6 +17,7 @@ fn the_help_of_every_command_has_an_example() {
         &["profiles"],
         &["crds"],
         &["completions"],
+        &["controller"],
     ] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
         assert!(help.contains("Examples:\n  walras "), "{command:?}\n{help}");
@@ -177,6 +178,7 @@ fn there_is_a_man_page_for_every_command() {
         [
             "walras-clear.1",
             "walras-completions.1",
+            "walras-controller.1",
             "walras-crds.1",
             "walras-demo.1",
             "walras-explain.1",

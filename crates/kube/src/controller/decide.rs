@@ -1,0 +1,325 @@
+//! What to do about one allocation, from everything that is known of it; without any I/O.
+//!
+//! The checks run from the cheapest lie to the dearest mistake: whose object it is, whether it is
+//! meant for this pod, what may be changed, and then the plan. Where the plan has nothing left to
+//! ask for, the question is whether the node did it.
+
+use walras_core::resize::{
+    Asked, ContainerPatch, History, InfeasibleMark, Note, Original, Plan, PodFault, PodView, Rules,
+    SkipReason, Verdict, Wish, plan_wish, verify, wished,
+};
+use walras_core::units::{Moment, Span};
+
+use super::clock::moment;
+use super::facts::{AllocationFacts, Key, PodFacts};
+use super::settings::Settings;
+use crate::crd::{Phase, name_of};
+use crate::pod::Mode;
+
+/// How long a node may take before it counts as not having done it.
+pub(crate) const PATIENCE: Span = Span::from_s(10);
+/// How often a resize that is not in force yet is looked at after that.
+const LOOK_AGAIN: Span = Span::from_s(30);
+
+/// Everything that is known of one allocation.
+#[derive(Debug)]
+pub(crate) struct Situation<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) allocation: &'a AllocationFacts,
+    pub(crate) pod: Option<&'a PodFacts>,
+    pub(crate) namespace_mode: Option<&'a str>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) memory: &'a Memory,
+    /// Since when this controller acts.
+    pub(crate) acts_since: Moment,
+    pub(crate) now: Moment,
+}
+
+/// What the controller remembers of an allocation between two looks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// The pod that this is about.
+    pub(crate) pod_uid: String,
+    pub(crate) history: History,
+    /// The resize that is not in force yet.
+    pub(crate) asked: Option<AskedFor>,
+    /// How often in a row something went wrong.
+    pub(crate) failures: u32,
+    /// Not before this moment, because something went wrong.
+    pub(crate) not_before: Option<Moment>,
+    /// Since when the node has deferred it.
+    pub(crate) deferred_since: Option<Moment>,
+}
+
+/// A resize that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AskedFor {
+    pub(crate) at: Moment,
+    pub(crate) generation: i64,
+    pub(crate) restarts: Vec<u32>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Decision {
+    /// Nothing at all until then, not even a word.
+    Wait(Moment),
+    /// Nothing but to say how it stands.
+    Tell(Told),
+    /// Ask for this.
+    Resize { containers: Vec<ContainerPatch>, notes: Vec<Note> },
+}
+
+/// How an allocation stands.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) phase: Phase,
+    pub(crate) standing: Standing,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    /// When to look again, if nothing happens before.
+    pub(crate) next: Option<Moment>,
+}
+
+/// What kind of word it is, for events, conditions and figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The resize that was asked for is in force.
+    Verified,
+    /// There is nothing to do.
+    Settled,
+    /// It has to wait.
+    Held,
+    /// The node has been asked.
+    Asked,
+    /// The node should have done it by now.
+    Unverified,
+    /// The node has no room.
+    Deferred,
+    /// The node will never have room.
+    Infeasible,
+    /// It is not going to be done.
+    Refused,
+    /// The API server did not do it.
+    Troubled,
+}
+
+/// Decides.
+pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
+    let (pod, view, mode) = match admit(situation) {
+        Ok(admitted) => admitted,
+        Err(told) => return Decision::Tell(told),
+    };
+    let none: &[Original] = &[];
+    let wish = match (mode, &situation.allocation.desired) {
+        (Mode::Off, _) => Wish::Nothing,
+        (Mode::Restore, _) => match &pod.originals {
+            Ok(originals) => Wish::Originals(originals.as_deref().unwrap_or(none)),
+            Err(because) => return refuse("InvalidOriginals", because.clone()),
+        },
+        (Mode::LimitsOnly | Mode::RequestsAndLimits, Err(because)) => {
+            return refuse("InvalidDesiredCPU", because.clone());
+        }
+        (Mode::LimitsOnly, Ok(desired)) => Wish::Limits(*desired),
+        (Mode::RequestsAndLimits, Ok(desired)) => Wish::RequestsAndLimits(*desired),
+    };
+    if let Err(because) = &pod.originals {
+        // What it came with could not be given back later.
+        return refuse("InvalidOriginals", because.clone());
+    }
+    let rules = situation.settings.rules(pod.manage_guaranteed);
+    let history = history(situation, pod);
+    match plan_wish(&wish, view, &history, &rules, situation.now) {
+        Plan::Patch { containers, notes } => patch(situation, containers, notes),
+        Plan::Hold { until, because } => Decision::Tell(Told {
+            phase: Phase::Pending,
+            standing: Standing::Held,
+            reason: because.code(),
+            message: because.to_string(),
+            next: Some(until),
+        }),
+        Plan::Skip { because } => skip(situation, pod, &wish, view, &history, &rules, &because),
+    }
+}
+
+/// Whether this object may speak for this pod, and what may be changed of it.
+fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mode), Told> {
+    let Situation { key, allocation, .. } = situation;
+    if allocation.namespace != *key.namespace {
+        return Err(refusal(
+            "ForeignNamespace",
+            format!(
+                "This object is in the namespace {}, and asks for a pod in {}: an allocation is \
+                 for pods of its own namespace.",
+                key.namespace, allocation.namespace
+            ),
+        ));
+    }
+    let Some(pod) = situation.pod else {
+        let message = format!("There is no pod {} in this namespace.", allocation.pod);
+        return Err(refusal("PodNotFound", message));
+    };
+    if allocation.owner.as_ref().is_some_and(|owner| *owner != pod.uid) {
+        return Err(refusal(
+            "StalePod",
+            "This object belongs to an earlier pod of the same name.".to_owned(),
+        ));
+    }
+    let expected = name_of(&allocation.namespace, &allocation.pod, &pod.uid);
+    if *key.name != *expected {
+        return Err(refusal(
+            "WrongName",
+            format!(
+                "The allocation of this pod is the object named {expected}; others are not obeyed, \
+                 so that no two can contradict each other."
+            ),
+        ));
+    }
+    let view = pod.view.as_ref();
+    let view = view.map_err(|because| refusal("InvalidPodState", because.clone()))?;
+    let everybody = situation.settings.mode;
+    let mode = Mode::nearest(pod.mode.as_deref(), situation.namespace_mode, everybody);
+    let mode = mode.map_err(|error| refusal("InvalidMode", format!("{error}.")))?;
+    Ok((pod, view, mode))
+}
+
+/// What happened to the pod before, by whatever is known: after a crash, its objects remember.
+fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
+    let status = &situation.allocation.status;
+    let mut history = situation.memory.history.clone();
+    let attempted = status.last_attempt_time.as_ref().map(moment);
+    history.last_applied_at = history.last_applied_at.max(pod.resized_at).max(attempted);
+    let refused_before = status.reason.as_deref() == Some("Infeasible")
+        && status.observed_generation == Some(situation.allocation.generation);
+    if let (None, true, Ok(desired)) =
+        (history.infeasible, refused_before, &situation.allocation.desired)
+    {
+        history.infeasible = Some(InfeasibleMark { request: desired.request, at: situation.now });
+    }
+    history
+}
+
+fn patch(situation: &Situation<'_>, containers: Vec<ContainerPatch>, notes: Vec<Note>) -> Decision {
+    // Whoever acted before may have asked for something that is not to be seen yet.
+    let may_begin = situation.acts_since + situation.settings.cooldown;
+    let not_before = situation.memory.not_before.unwrap_or(Moment::ORIGIN).max(may_begin);
+    if situation.now < not_before {
+        return Decision::Wait(not_before);
+    }
+    Decision::Resize { containers, notes }
+}
+
+fn skip(
+    situation: &Situation<'_>,
+    pod: &PodFacts,
+    wish: &Wish<'_>,
+    view: &PodView,
+    history: &History,
+    rules: &Rules,
+    because: &SkipReason,
+) -> Decision {
+    let (phase, standing) = match because {
+        SkipReason::AlreadyApplied { .. } | SkipReason::Restored => {
+            return match wished(wish, view, history, rules) {
+                Some(wanted) => judge(situation, pod, &wanted, rules, because),
+                None => tell(Phase::Applied, Standing::Settled, because.code(), because),
+            };
+        }
+        SkipReason::InvalidPodState(PodFault::NotRunning(_)) | SkipReason::RecommendOnly => {
+            (Phase::Pending, Standing::Refused)
+        }
+        SkipReason::Infeasible { .. } => (Phase::Failed, Standing::Infeasible),
+        SkipReason::Excluded
+        | SkipReason::InvalidPodState(_)
+        | SkipReason::GuaranteedQos
+        | SkipReason::BestEffortQos
+        | SkipReason::InvalidDesiredCpu { .. }
+        | SkipReason::NoRoomInContainers { .. } => (Phase::Failed, Standing::Refused),
+    };
+    tell(phase, standing, because.code(), because)
+}
+
+/// How the resize stands, where the pod's spec has everything that is wanted.
+fn judge(
+    situation: &Situation<'_>,
+    pod: &PodFacts,
+    wanted: &[ContainerPatch],
+    rules: &Rules,
+    because: &SkipReason,
+) -> Decision {
+    let asked_for = situation.memory.asked.as_ref();
+    let asked = Asked {
+        containers: wanted,
+        generation: asked_for.map_or(pod.generation, |asked| asked.generation),
+        restarts: asked_for.map(|asked| &*asked.restarts).unwrap_or_default(),
+    };
+    let verdict = verify(&asked, &pod.seen, rules);
+    let now = situation.now;
+    // A resize that somebody else asked for is given as much time as one of ours.
+    let deadline = asked_for.map_or(now, |asked| asked.at) + PATIENCE;
+    let (phase, standing, next) = match &verdict {
+        Verdict::Applied | Verdict::Restarted { .. } => {
+            return settled(situation, because, &verdict);
+        }
+        Verdict::Waiting | Verdict::Mismatch { .. } if now < deadline => {
+            return Decision::Tell(Told {
+                phase: Phase::Pending,
+                standing: Standing::Asked,
+                reason: "Applying",
+                message: "The node has been asked and has not confirmed it yet.".to_owned(),
+                next: Some(deadline),
+            });
+        }
+        Verdict::Waiting | Verdict::Mismatch { .. } | Verdict::Failed { .. } => {
+            (Phase::Pending, Standing::Unverified, Some(now + LOOK_AGAIN))
+        }
+        Verdict::Deferred { .. } => (Phase::Pending, Standing::Deferred, Some(now + LOOK_AGAIN)),
+        Verdict::Infeasible { .. } => (Phase::Failed, Standing::Infeasible, None),
+    };
+    let age = match &verdict {
+        Verdict::Deferred { since, message: _ } => {
+            format!(" It has waited for {} min.", now.since(*since).as_ms_floor() / 60_000)
+        }
+        Verdict::Applied
+        | Verdict::Restarted { .. }
+        | Verdict::Waiting
+        | Verdict::Mismatch { .. }
+        | Verdict::Failed { .. }
+        | Verdict::Infeasible { .. } => String::new(),
+    };
+    let message = format!("{verdict}{age}");
+    Decision::Tell(Told { phase, standing, reason: verdict.code(), message, next })
+}
+
+fn settled(situation: &Situation<'_>, because: &SkipReason, verdict: &Verdict) -> Decision {
+    let restored = *because == SkipReason::Restored;
+    let was_asked = situation.memory.asked.is_some();
+    let standing = if was_asked { Standing::Verified } else { Standing::Settled };
+    // What was applied once and still is needs no new word.
+    let known = situation.allocation.status.reason.as_deref();
+    let applied = was_asked || matches!(known, Some("Applied" | "ContainerRestarted"));
+    let (reason, message) = match verdict {
+        Verdict::Restarted { .. } => (verdict.code(), verdict.to_string()),
+        _ if restored => (because.code(), because.to_string()),
+        _ if applied => ("Applied", Verdict::Applied.to_string()),
+        _ => (because.code(), because.to_string()),
+    };
+    tell(Phase::Applied, standing, reason, &message)
+}
+
+fn tell(
+    phase: Phase,
+    standing: Standing,
+    reason: &'static str,
+    message: &impl ToString,
+) -> Decision {
+    Decision::Tell(Told { phase, standing, reason, message: message.to_string(), next: None })
+}
+
+fn refuse(reason: &'static str, message: String) -> Decision {
+    Decision::Tell(refusal(reason, message))
+}
+
+fn refusal(reason: &'static str, message: String) -> Told {
+    Told { phase: Phase::Failed, standing: Standing::Refused, reason, message, next: None }
+}

@@ -1,0 +1,201 @@
+//! Holds the lease that says which controller acts, or watches whoever does.
+//!
+//! When to read, to take and to renew is decided by `walras_core::lease`; here it is done. Every
+//! write carries the version that was seen, so that it fails if somebody else was faster.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tokio::time;
+use walras_core::lease::{Elector, LeaseSeen, LeaseStep, LeaseTimes};
+use walras_core::units::{Moment, Span};
+
+use super::Shared;
+use super::trouble::Trouble;
+use crate::names;
+
+/// A call about the lease that takes longer has failed.
+const WITHIN: Duration = Duration::from_secs(4);
+
+/// Whether this controller acts.
+#[derive(Debug)]
+pub(crate) enum Leadership {
+    /// It is the only one.
+    Alone(Moment),
+    /// One of several.
+    Elected(Mutex<Elector>),
+}
+
+// === impl Leadership ===
+
+impl Leadership {
+    /// One of several, whose name is `me`.
+    pub(crate) fn elected(me: String) -> Self {
+        Self::Elected(Mutex::new(Elector::new(me, LeaseTimes::DEFAULT)))
+    }
+
+    /// Until when it acts, if it does.
+    pub(crate) fn acts_until(&self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::Alone(_) => Some(now + Span::from_s(3600)),
+            Self::Elected(elector) => lock(elector).acts_until(now),
+        }
+    }
+
+    /// Since when it acts, if it does.
+    pub(crate) fn acts_since(&self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::Alone(since) => Some(*since),
+            Self::Elected(elector) => lock(elector).acts_since(now),
+        }
+    }
+}
+
+fn lock(elector: &Mutex<Elector>) -> MutexGuard<'_, Elector> {
+    // Its methods leave it whole.
+    elector.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes part in the election for as long as the process lasts.
+pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
+    let Leadership::Elected(elector) = &shared.leadership else {
+        return;
+    };
+    let api: Api<Lease> = Api::namespaced(client, &shared.namespace);
+    let mut last: Option<Lease> = None;
+    let mut acted = false;
+    loop {
+        let now = shared.clock.now();
+        let acts = lock(elector).acts_until(now).is_some();
+        if acts != acted {
+            acted = acts;
+            if acts {
+                tracing::info!(me = lock(elector).me(), "this controller acts now");
+                shared.look_at_all(None);
+            } else {
+                tracing::warn!("this controller does not act any more");
+            }
+        }
+        let step = lock(elector).next(now);
+        let done = match step {
+            LeaseStep::Wait { until } => {
+                // Often enough to notice that time is up.
+                let pause = shared.clock.until(until).min(Duration::from_millis(500));
+                time::sleep(pause).await;
+                continue;
+            }
+            LeaseStep::Look => look(&api, elector, now, &mut last).await,
+            LeaseStep::Acquire { version } => {
+                write(&api, elector, last.as_ref(), version, true, now).await.map(|it| last = it)
+            }
+            LeaseStep::Renew { version } => {
+                let written = write(&api, elector, last.as_ref(), Some(version), false, now);
+                written.await.map(|it| last = it)
+            }
+        };
+        if let Err(trouble) = done {
+            lock(elector).lease_failed(shared.clock.now());
+            match trouble {
+                Trouble::Conflict(_) => tracing::debug!("somebody else wrote the lease"),
+                other => tracing::warn!("the lease: {}", other.sentence()),
+            }
+        }
+    }
+}
+
+/// Gives the lease back, so that another controller need not wait for its end.
+pub(super) async fn release(shared: &Shared, client: Client) {
+    let Leadership::Elected(elector) = &shared.leadership else {
+        return;
+    };
+    if lock(elector).acts_until(shared.clock.now()).is_none() {
+        return;
+    }
+    let api: Api<Lease> = Api::namespaced(client, &shared.namespace);
+    let Ok(Ok(mut lease)) = time::timeout(WITHIN, api.get(names::LEASE)).await else {
+        return;
+    };
+    let spec = lease.spec.get_or_insert_default();
+    if spec.holder_identity.as_deref() != Some(lock(elector).me()) {
+        return;
+    }
+    spec.holder_identity = Some(String::new());
+    let parameters = parameters();
+    let given_back = api.replace(names::LEASE, &parameters, &lease);
+    if let Ok(Ok(_)) = time::timeout(WITHIN, given_back).await {
+        tracing::info!("the lease is given back");
+    }
+}
+
+async fn look(
+    api: &Api<Lease>,
+    elector: &Mutex<Elector>,
+    now: Moment,
+    last: &mut Option<Lease>,
+) -> Result<(), Trouble> {
+    let found = within(api.get_opt(names::LEASE)).await?;
+    lock(elector).lease_seen(found.as_ref().map(seen), now);
+    *last = found;
+    Ok(())
+}
+
+async fn write(
+    api: &Api<Lease>,
+    elector: &Mutex<Elector>,
+    last: Option<&Lease>,
+    version: Option<String>,
+    anew: bool,
+    now: Moment,
+) -> Result<Option<Lease>, Trouble> {
+    let me = lock(elector).me().to_owned();
+    let old = last.and_then(|lease| lease.spec.clone()).unwrap_or_default();
+    let stamp = Some(MicroTime(Timestamp::now()));
+    let lease = Lease {
+        metadata: ObjectMeta {
+            name: Some(names::LEASE.to_owned()),
+            resource_version: version.clone(),
+            ..ObjectMeta::default()
+        },
+        spec: Some(LeaseSpec {
+            acquire_time: if anew { stamp.clone() } else { old.acquire_time },
+            holder_identity: Some(me),
+            lease_duration_seconds: Some(15),
+            lease_transitions: Some(old.lease_transitions.unwrap_or(0) + i32::from(anew)),
+            renew_time: stamp,
+            ..LeaseSpec::default()
+        }),
+    };
+    let parameters = parameters();
+    let written = match version {
+        Some(_) => within(api.replace(names::LEASE, &parameters, &lease)).await?,
+        None => within(api.create(&parameters, &lease)).await?,
+    };
+    lock(elector).lease_written(seen(&written), now);
+    Ok(Some(written))
+}
+
+fn parameters() -> PostParams {
+    PostParams { field_manager: Some(names::CONTROLLER_MANAGER.to_owned()), dry_run: false }
+}
+
+async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+    match time::timeout(WITHIN, call).await {
+        Ok(answer) => answer.map_err(|error| Trouble::of(&error)),
+        Err(_) => Err(Trouble::timed_out(WITHIN)),
+    }
+}
+
+fn seen(lease: &Lease) -> LeaseSeen {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.and_then(|it| u64::try_from(it).ok()).unwrap_or(0);
+    LeaseSeen {
+        holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        lasts: Span::from_s(seconds.min(3600)),
+    }
+}

@@ -1,0 +1,300 @@
+//! One look at one allocation: gathers what is known, decides, carries it out, and says so.
+//!
+//! The order of the writes is that of a crash at any point: what the pod came with is written
+//! before it is changed, and that a resize is attempted before it is asked for. Where nothing is to
+//! be done and nothing new to be said, no call is made.
+
+use std::time::Duration;
+
+use kube::Client;
+use walras_core::resize::{ContainerPatch, Note};
+use walras_core::units::{Moment, Span};
+
+use super::Shared;
+use super::act::{self, Word};
+use super::decide::{AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide};
+use super::facts::{AllocationFacts, Key, PodFacts};
+use super::status;
+use super::store::Gathered;
+use super::trouble::Trouble;
+use crate::crd::Phase;
+
+/// How much longer than it acts a controller may wait for an answer: others begin after 5 s.
+const GRACE: Span = Span::from_s(4);
+
+/// Looks at `key`. When to look again, if nothing happens before.
+pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Option<Moment> {
+    let now = shared.clock.now();
+    let acts_since = shared.leadership.acts_since(now)?;
+    if !shared.store.is_synced() {
+        return None;
+    }
+    let gathered = shared.store.gather(key)?;
+    let decision = decide(&Situation {
+        key,
+        allocation: &gathered.allocation,
+        pod: gathered.pod.as_deref(),
+        namespace_mode: gathered.namespace_mode.as_deref(),
+        settings: &gathered.settings,
+        memory: &gathered.memory,
+        acts_since,
+        now,
+    });
+    match decision {
+        Decision::Wait(until) => Some(until),
+        Decision::Tell(told) => tell(shared, client, key, gathered, told, now).await,
+        Decision::Resize { containers, notes } => {
+            let Some(pod) = gathered.pod.clone() else { return None };
+            if shared.dry_run {
+                tracing::info!(pod = %pod_key(key, &gathered), "would resize to {}", words(&containers));
+                return None;
+            }
+            if let Err(until) = shared.bucket().take(now) {
+                return Some(until);
+            }
+            let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
+            resize(shared, client, gathered, attempt).await
+        }
+    }
+}
+
+/// A resize that is to be asked for.
+#[derive(Clone, Copy, Debug)]
+struct Attempt<'a> {
+    key: &'a Key,
+    pod: &'a PodFacts,
+    containers: &'a [ContainerPatch],
+    notes: &'a [Note],
+    now: Moment,
+}
+
+async fn resize(
+    shared: &Shared,
+    client: &Client,
+    gathered: Gathered,
+    attempt: Attempt<'_>,
+) -> Option<Moment> {
+    let Attempt { key, containers, now, .. } = attempt;
+    let allocation = gathered.allocation.as_ref().clone();
+    match ask(shared, client, &gathered, attempt).await {
+        Ok(pod) => {
+            shared.metrics.resizes.inc();
+            tracing::info!(pod = %pod_key(key, &gathered), "asked for {}", words(containers));
+            let mut memory = gathered.memory;
+            memory.history.resize_applied(now);
+            memory.asked = Some(AskedFor {
+                at: now,
+                generation: pod.generation,
+                restarts: restarts(&pod, containers),
+            });
+            (memory.failures, memory.not_before) = (0, None);
+            shared.store.remember(key, memory);
+            // The answer may show it done already.
+            Some(now + PATIENCE)
+        }
+        Err(trouble) => {
+            shared.metrics.patch_errors.inc();
+            let pod = pod_key(key, &gathered);
+            tracing::warn!(%pod, "not resized: {}", trouble.sentence());
+            let mut memory = gathered.memory;
+            memory.failures = memory.failures.saturating_add(1);
+            let wait = trouble.wait(memory.failures, &mut shared.rng());
+            let next = shared.clock.now() + wait;
+            memory.not_before = Some(next);
+            if let Trouble::Infeasible(_) = &trouble {
+                let asked = walras_core::resize::Allocation {
+                    request: containers.iter().map(|one| one.request).sum(),
+                    limit: containers.iter().map(|one| one.limit).sum(),
+                };
+                memory.history.resize_refused_as_infeasible(&asked, now);
+                memory.not_before = None;
+            }
+            shared.store.remember(key, memory.clone());
+            let told = told_of(&trouble, next)?;
+            let gathered = shared.store.gather(key).unwrap_or(Gathered {
+                allocation: std::sync::Arc::new(allocation),
+                memory,
+                ..gathered
+            });
+            tell(shared, client, key, gathered, told, shared.clock.now()).await
+        }
+    }
+}
+
+/// Every write that a resize takes, in the order that a crash at any point allows.
+async fn ask(
+    shared: &Shared,
+    client: &Client,
+    gathered: &Gathered,
+    attempt: Attempt<'_>,
+) -> Result<PodFacts, Trouble> {
+    let Attempt { key, containers, notes, now, .. } = attempt;
+    let pod_key = pod_key(key, gathered);
+    let mut pod = attempt.pod.clone();
+    if let (Ok(None), Ok(view)) = (&pod.originals, &pod.view) {
+        let views = view.containers.clone();
+        pod = act::write_originals(shared, client, &pod_key, &pod, &views).await?;
+    }
+    let notes: String = notes.iter().map(|note| format!(" {note}")).collect();
+    let message = format!("The node is asked for {}.{notes}", words(containers));
+    let allocation = &gathered.allocation;
+    let status = status::attempting(allocation, &pod, message, now);
+    let version = Some(allocation.version.as_str());
+    act::write_status(shared, client, key, allocation, &status, version).await?;
+    let limit = time_left(shared)?;
+    act::resize(shared, client, &pod_key, &pod, containers, limit).await
+}
+
+/// How long a call may take that nobody else may have made meanwhile.
+fn time_left(shared: &Shared) -> Result<Duration, Trouble> {
+    let until = shared.leadership.acts_until(shared.clock.now());
+    let until = until.ok_or_else(|| Trouble::Conflict("another controller acts".to_owned()))?;
+    Ok(shared.clock.until(until + GRACE))
+}
+
+fn told_of(trouble: &Trouble, next: Moment) -> Option<Told> {
+    let (phase, standing, next) = match trouble {
+        // The watch will say so, too.
+        Trouble::Gone => return None,
+        Trouble::Infeasible(_) => (Phase::Failed, Standing::Infeasible, None),
+        Trouble::Refused(_) => (Phase::Failed, Standing::Troubled, Some(next)),
+        Trouble::Conflict(_)
+        | Trouble::Quota(_)
+        | Trouble::LimitRange(_)
+        | Trouble::Forbidden(_)
+        | Trouble::Busy(..)
+        | Trouble::Unreachable(_) => (Phase::Pending, Standing::Troubled, Some(next)),
+    };
+    let (reason, message) = (trouble.code(), trouble.sentence());
+    Some(Told { phase, standing, reason, message, next })
+}
+
+/// Says how it stands, if that is news, and remembers what it means.
+async fn tell(
+    shared: &Shared,
+    client: &Client,
+    key: &Key,
+    gathered: Gathered,
+    told: Told,
+    now: Moment,
+) -> Option<Moment> {
+    let Gathered { allocation, pod, memory, .. } = gathered;
+    let old = memory.clone();
+    let mut memory = memory;
+    learn(shared, &mut memory, &told, &allocation, pod.as_deref(), now);
+    let changed = memory != old;
+    let status = status::status(&allocation, pod.as_deref(), &told, now);
+    if status == allocation.status || shared.dry_run {
+        if changed {
+            shared.store.remember(key, memory);
+        }
+        return told.next;
+    }
+    match act::write_status(shared, client, key, &allocation, &status, None).await {
+        Ok(_) => {
+            let is_news = allocation.status.reason != status.reason;
+            if changed {
+                shared.store.remember(key, memory);
+            }
+            if let Some(word) = word(&told).filter(|_| is_news) {
+                if word.is_warning || told.standing == Standing::Refused {
+                    shared.metrics.refused(told.reason);
+                }
+                act::tell(shared, client, key, &allocation, word).await;
+            }
+            told.next
+        }
+        Err(Trouble::Gone) => None,
+        Err(trouble) => {
+            tracing::debug!(allocation = %key, "no status: {}", trouble.sentence());
+            // What was learned is learned again with the next look, and told then.
+            let mut memory = old;
+            memory.failures = memory.failures.saturating_add(1);
+            let wait = trouble.wait(memory.failures, &mut shared.rng());
+            shared.store.remember(key, memory);
+            Some(shared.clock.now() + wait)
+        }
+    }
+}
+
+fn learn(
+    shared: &Shared,
+    memory: &mut Memory,
+    told: &Told,
+    allocation: &AllocationFacts,
+    pod: Option<&PodFacts>,
+    now: Moment,
+) {
+    memory.deferred_since = None;
+    match told.standing {
+        Standing::Verified => {
+            if let Some(asked) = memory.asked.take() {
+                shared.metrics.verified(now.since(asked.at));
+            }
+            memory.failures = 0;
+        }
+        Standing::Asked if memory.asked.is_none() => {
+            let generation = pod.map_or(0, |pod| pod.generation);
+            memory.asked = Some(AskedFor { at: now, generation, restarts: Vec::new() });
+        }
+        Standing::Deferred => {
+            let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
+            if let Some(walras_core::resize::Pending::Deferred { since, .. }) = pending {
+                memory.deferred_since = Some(*since);
+            }
+        }
+        Standing::Infeasible => {
+            if let Ok(desired) = &allocation.desired {
+                memory.history.resize_refused_as_infeasible(desired, now);
+            }
+            memory.asked = None;
+        }
+        Standing::Settled
+        | Standing::Held
+        | Standing::Asked
+        | Standing::Unverified
+        | Standing::Refused
+        | Standing::Troubled => {}
+    }
+}
+
+/// What people are told of it, if anything.
+fn word(told: &Told) -> Option<Word> {
+    let (is_warning, reason) = match told.standing {
+        Standing::Verified => (false, "CPUApplied"),
+        Standing::Settled if told.reason == "Restored" => (false, "Restored"),
+        Standing::Settled | Standing::Asked => return None,
+        Standing::Held if told.reason == "RateLimited" => return None,
+        Standing::Held => (false, "CPUSkipped"),
+        Standing::Unverified => (true, "ResizeNotVerified"),
+        Standing::Refused if told.phase == Phase::Pending => (false, "CPUSkipped"),
+        Standing::Deferred | Standing::Infeasible | Standing::Refused | Standing::Troubled => {
+            (true, told.reason)
+        }
+    };
+    let note = if reason == told.reason {
+        told.message.clone()
+    } else {
+        format!("{}: {}", told.reason, told.message)
+    };
+    Some(Word { is_warning, reason: reason.to_owned(), note })
+}
+
+fn restarts(pod: &PodFacts, containers: &[ContainerPatch]) -> Vec<u32> {
+    let of = |container: &ContainerPatch| {
+        let mut seen = pod.seen.containers.iter();
+        seen.find(|seen| seen.name == container.name).map_or(0, |seen| seen.restarts)
+    };
+    containers.iter().map(of).collect()
+}
+
+fn pod_key(key: &Key, gathered: &Gathered) -> Key {
+    Key::new(&key.namespace, &gathered.allocation.pod)
+}
+
+fn words(containers: &[ContainerPatch]) -> String {
+    let part = |one: &ContainerPatch| {
+        format!("{} request {} and limit {}", one.name, one.request, one.limit)
+    };
+    containers.iter().map(part).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,130 @@
+//! What everybody agreed on: the keys of the ConfigMap that matter to the controller.
+//!
+//! A value that cannot be used is refused and named, and the one that held before goes on. A key
+//! that is not there means the default.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use walras_core::resize::Rules;
+use walras_core::units::Span;
+
+use crate::pod::Mode;
+
+/// What the controller keeps to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// What may be changed of pods that say nothing of their own.
+    pub(crate) mode: Mode,
+    /// How many resizes a second the whole cluster may see.
+    pub(crate) resizes_per_second: NonZeroU32,
+    /// The least time between two resizes of one pod.
+    pub(crate) cooldown: Span,
+}
+
+const MODE: &str = "mode";
+const RATE: &str = "resizesPerSecond";
+const COOLDOWN: &str = "cooldown";
+const RATE_MAX: u32 = 1000;
+const COOLDOWN_MAX: Span = Span::from_s(3600);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            resizes_per_second: NonZeroU32::new(10).expect("ten is not zero"),
+            cooldown: Rules::DEFAULT.cooldown,
+        }
+    }
+}
+
+impl Settings {
+    /// What `data` says, where `old` held before, and what was refused.
+    pub(crate) fn read(data: &BTreeMap<String, String>, old: &Self) -> (Self, Vec<String>) {
+        let mut problems = Vec::new();
+        let mut refused = |key: &str, value: &str, because: String| {
+            problems.push(format!("{key} is `{value}`: {because}; what held before goes on"));
+        };
+        let default = Self::default();
+        let mut settings = default.clone();
+        if let Some(text) = data.get(MODE) {
+            settings.mode = Mode::read(text.trim()).unwrap_or_else(|error| {
+                refused(MODE, text, error.to_string());
+                old.mode
+            });
+        }
+        if let Some(text) = data.get(RATE) {
+            let number =
+                text.trim().parse().ok().filter(|rate: &NonZeroU32| rate.get() <= RATE_MAX);
+            settings.resizes_per_second = number.unwrap_or_else(|| {
+                refused(RATE, text, format!("use a whole number from 1 to {RATE_MAX}"));
+                old.resizes_per_second
+            });
+        }
+        if let Some(text) = data.get(COOLDOWN) {
+            settings.cooldown = span(text.trim()).unwrap_or_else(|| {
+                let because = format!("use a time such as 5s or 500ms, at most {COOLDOWN_MAX}");
+                refused(COOLDOWN, text, because);
+                old.cooldown
+            });
+        }
+        (settings, problems)
+    }
+
+    /// The rules that every plan keeps.
+    pub(crate) const fn rules(&self, manage_guaranteed: bool) -> Rules {
+        Rules { cooldown: self.cooldown, manage_guaranteed, ..Rules::DEFAULT }
+    }
+}
+
+/// A time as the agent's keys have it: a whole number and its unit.
+fn span(text: &str) -> Option<Span> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let ms = match &text[number.len()..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        _ => return None,
+    };
+    let span = Span::from_ms(number.parse::<u64>().ok()?.checked_mul(ms)?);
+    (span <= COOLDOWN_MAX).then_some(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(old: &Settings, data: &[(&str, &str)]) -> (Settings, Vec<String>) {
+        let data = data.iter().map(|(key, value)| (String::from(*key), String::from(*value)));
+        Settings::read(&data.collect(), old)
+    }
+
+    #[test]
+    fn keys_that_are_not_there_mean_the_default() {
+        let (settings, problems) = check(&Settings::default(), &[("samplingInterval", "1s")]);
+        assert_eq!((settings, problems), (Settings::default(), vec![]));
+    }
+
+    #[test]
+    fn what_is_good_holds_and_what_is_bad_is_named_and_left_as_it_was() {
+        let good = [("mode", "limits-only"), ("resizesPerSecond", "3"), ("cooldown", "1500ms")];
+        let (old, problems) = check(&Settings::default(), &good);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(old.mode, Mode::LimitsOnly);
+        assert_eq!(old.cooldown, Span::from_ms(1500));
+        let bad = [("mode", "on"), ("resizesPerSecond", "0"), ("cooldown", "5")];
+        let (settings, problems) = check(&old, &bad);
+        assert_eq!(settings, old);
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems[1].starts_with("resizesPerSecond is `0`: use a whole"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_time_has_a_unit_and_a_bound() {
+        for bad in ["", "s", "-1s", "1h", "2 s", "3601s", "99999999999999999999ms"] {
+            assert_eq!(span(bad), None, "{bad}");
+        }
+        assert_eq!(span("0s"), Some(Span::ZERO));
+        assert_eq!(span("2m"), Some(Span::from_s(120)));
+    }
+}

@@ -1,0 +1,218 @@
+//! What the watches have seen, and what the controller remembers of each allocation.
+//!
+//! Everything is behind one lock that is held for a lookup and never while somebody waits. An
+//! object that is older than the one known is not taken: answers to our own writes arrive here
+//! before the watch has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use walras_core::units::{Moment, Span};
+
+use super::decide::Memory;
+use super::facts::{AllocationFacts, Key, PodFacts};
+use super::settings::Settings;
+use crate::crd::name_of;
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Allocations,
+    Pods,
+    Namespaces,
+    Settings,
+}
+
+/// Everything that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    pods: BTreeMap<Key, Arc<PodFacts>>,
+    allocations: BTreeMap<Key, Arc<AllocationFacts>>,
+    namespaces: BTreeMap<Arc<str>, String>,
+    settings: Settings,
+    problems: Vec<String>,
+    memory: BTreeMap<Key, Memory>,
+    synced: BTreeSet<Kind>,
+}
+
+/// What one reconciliation needs to know.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) allocation: Arc<AllocationFacts>,
+    pub(crate) pod: Option<Arc<PodFacts>>,
+    pub(crate) namespace_mode: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) memory: Memory,
+}
+
+/// Figures about everything that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) allocations: usize,
+    pub(crate) pods: usize,
+    pub(crate) infeasible: usize,
+    pub(crate) deferred: usize,
+    pub(crate) deferred_age_max: Span,
+    pub(crate) problems: usize,
+}
+
+impl Store {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // What is inside is whole after every statement.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a pod in. What has to be looked at for it, if anything that matters changed.
+    pub(crate) fn pod_seen(&self, key: &Key, pod: PodFacts) -> Option<Key> {
+        let mut inner = self.inner();
+        let known = inner.pods.get(key);
+        if known.is_some_and(|known| is_older(&pod.version, &known.version)) {
+            return None;
+        }
+        let same = known.is_some_and(|known| known.same_but_for_version(&pod));
+        let allocation = allocation_of(key, &pod);
+        inner.pods.insert(key.clone(), Arc::new(pod));
+        (!same && inner.allocations.contains_key(&allocation)).then_some(allocation)
+    }
+
+    /// A pod is gone. What has to be looked at for it.
+    pub(crate) fn pod_gone(&self, key: &Key) -> Option<Key> {
+        let mut inner = self.inner();
+        let pod = inner.pods.remove(key)?;
+        let allocation = allocation_of(key, &pod);
+        inner.allocations.contains_key(&allocation).then_some(allocation)
+    }
+
+    /// Takes an allocation in, and says whether anything differs from what is known.
+    pub(crate) fn allocation_seen(&self, key: &Key, allocation: AllocationFacts) -> bool {
+        let mut inner = self.inner();
+        let known = inner.allocations.get(key);
+        if known.is_some_and(|known| is_older(&allocation.version, &known.version)) {
+            return false;
+        }
+        let same = known.is_some_and(|known| known.version == allocation.version);
+        inner.allocations.insert(key.clone(), Arc::new(allocation));
+        !same
+    }
+
+    /// An allocation is gone, and with it everything that is remembered of it.
+    pub(crate) fn allocation_gone(&self, key: &Key) {
+        let mut inner = self.inner();
+        inner.allocations.remove(key);
+        inner.memory.remove(key);
+    }
+
+    /// What a namespace says of the mode, and whether that is new.
+    pub(crate) fn namespace_seen(&self, name: &str, mode: Option<String>) -> bool {
+        let mut inner = self.inner();
+        let old = match mode.clone() {
+            Some(mode) => inner.namespaces.insert(Arc::from(name), mode),
+            None => inner.namespaces.remove(name),
+        };
+        old != mode
+    }
+
+    /// What the settings say. What was refused, if that is news; and whether something changed.
+    pub(crate) fn settings_seen(&self, data: &BTreeMap<String, String>) -> (Vec<String>, bool) {
+        let mut inner = self.inner();
+        let (settings, problems) = Settings::read(data, &inner.settings);
+        let changed = settings != inner.settings;
+        let news = if problems == inner.problems { Vec::new() } else { problems.clone() };
+        (inner.settings, inner.problems) = (settings, problems);
+        (news, changed)
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.inner().settings.clone()
+    }
+
+    /// Everything of `kind` is known now; what is not in `present` is gone. What that was.
+    pub(crate) fn listed(&self, kind: Kind, present: &BTreeSet<Key>) -> Vec<Key> {
+        let mut inner = self.inner();
+        inner.synced.insert(kind);
+        let absent = |keys: Vec<&Key>| -> Vec<Key> {
+            keys.into_iter().filter(|key| !present.contains(key)).cloned().collect()
+        };
+        match kind {
+            Kind::Allocations => absent(inner.allocations.keys().collect()),
+            Kind::Pods => absent(inner.pods.keys().collect()),
+            Kind::Namespaces => {
+                inner.namespaces.retain(|name, _| present.contains(&Key::new("", name)));
+                Vec::new()
+            }
+            Kind::Settings => Vec::new(),
+        }
+    }
+
+    /// Whether everything has been listed once.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.inner().synced.len() == 4
+    }
+
+    /// Every allocation, or those of one namespace.
+    pub(crate) fn allocations(&self, namespace: Option<&str>) -> Vec<Key> {
+        let inner = self.inner();
+        let keys = inner.allocations.keys();
+        keys.filter(|key| namespace.is_none_or(|name| *key.namespace == *name)).cloned().collect()
+    }
+
+    /// What is known of an allocation, if it is there.
+    pub(crate) fn gather(&self, key: &Key) -> Option<Gathered> {
+        let inner = self.inner();
+        let allocation = Arc::clone(inner.allocations.get(key)?);
+        let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod)).cloned();
+        let mut memory = inner.memory.get(key).cloned().unwrap_or_default();
+        if let Some(pod) = &pod
+            && memory.pod_uid != pod.uid
+        {
+            memory = Memory { pod_uid: pod.uid.clone(), ..Memory::default() };
+        }
+        Some(Gathered {
+            namespace_mode: inner.namespaces.get(&key.namespace).cloned(),
+            settings: inner.settings.clone(),
+            allocation,
+            pod,
+            memory,
+        })
+    }
+
+    /// Remembers something of an allocation, unless it is gone.
+    pub(crate) fn remember(&self, key: &Key, memory: Memory) {
+        let mut inner = self.inner();
+        if inner.allocations.contains_key(key) && memory != Memory::default() {
+            inner.memory.insert(key.clone(), memory);
+        }
+    }
+
+    pub(crate) fn figures(&self, now: Moment) -> Figures {
+        let inner = self.inner();
+        let deferred = || inner.memory.values().filter_map(|memory| memory.deferred_since);
+        Figures {
+            allocations: inner.allocations.len(),
+            pods: inner.pods.len(),
+            infeasible: inner
+                .memory
+                .values()
+                .filter(|one| one.history.infeasible.is_some())
+                .count(),
+            deferred: deferred().count(),
+            deferred_age_max: deferred().map(|since| now.since(since)).max().unwrap_or_default(),
+            problems: inner.problems.len(),
+        }
+    }
+}
+
+fn allocation_of(pod: &Key, facts: &PodFacts) -> Key {
+    Key::new(&pod.namespace, &name_of(&pod.namespace, &pod.name, &facts.uid))
+}
+
+/// Whether `version` is older than `than`: versions are numbers that grow.
+fn is_older(version: &str, than: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(version).is_some_and(|version| number(than).is_some_and(|than| version < than))
+}

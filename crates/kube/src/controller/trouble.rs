@@ -1,0 +1,191 @@
+//! What an error of the API server means for a resize, and when to try again.
+//!
+//! The server says in words which of its plugins refused; those words are matched here and nowhere
+//! else. What is not understood is tried again, ever more rarely.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use walras_core::rng::Rng;
+use walras_core::units::Span;
+
+/// Why a call did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The object is not there any more.
+    Gone,
+    /// Somebody else changed it meanwhile, or it is another one of the same name.
+    Conflict(String),
+    /// The node can never do this.
+    Infeasible(String),
+    /// A ResourceQuota of the namespace does not allow it.
+    Quota(String),
+    /// A LimitRange of the namespace does not allow it.
+    LimitRange(String),
+    /// We may not.
+    Forbidden(String),
+    /// The server does not accept what was sent.
+    Refused(String),
+    /// The server is busy, and may have said for how long.
+    Busy(Option<Span>, String),
+    /// The server failed, or nobody can be reached.
+    Unreachable(String),
+}
+
+/// How long a refusal by a rule of the namespace is taken for an answer.
+const LONG: Span = Span::from_s(60);
+const SHORTEST: Span = Span::from_ms(200);
+const LONGEST: Span = Span::from_s(60);
+
+impl Trouble {
+    /// What `error` means.
+    pub(crate) fn of(error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::of_status(status),
+            other => Self::Unreachable(other.to_string()),
+        }
+    }
+
+    fn of_status(status: &Status) -> Self {
+        let message = status.message.clone();
+        let details = status.details.as_ref();
+        let causes = details.map(|details| &*details.causes).unwrap_or_default();
+        let has_cause = |reason| causes.iter().any(|cause| cause.reason == reason);
+        match status.code {
+            404 | 410 => Self::Gone,
+            409 => Self::Conflict(message),
+            403 if has_cause("NodeCapacity") || has_cause("UnsupportedPlatform") => {
+                Self::Infeasible(message)
+            }
+            403 if message.contains("exceeded quota") => Self::Quota(message),
+            403 if message.contains(" usage per ")
+                || message.contains("limit to request ratio") =>
+            {
+                Self::LimitRange(message)
+            }
+            401 | 403 => Self::Forbidden(message),
+            429 => {
+                let after = details.map_or(0, |details| details.retry_after_seconds);
+                Self::Busy((after > 0).then(|| Span::from_s(after.into())), message)
+            }
+            400..=499 => Self::Refused(message),
+            _ => Self::Unreachable(message),
+        }
+    }
+
+    /// There was no answer in time.
+    pub(crate) fn timed_out(after: Duration) -> Self {
+        Self::Unreachable(format!("no answer within {} s", after.as_secs()))
+    }
+
+    /// The code a program matches on.
+    pub(crate) const fn code(&self) -> &'static str {
+        match self {
+            Self::Gone => "PodNotFound",
+            Self::Conflict(_) => "Conflict",
+            Self::Infeasible(_) => "Infeasible",
+            Self::Quota(_) => "QuotaExceeded",
+            Self::LimitRange(_) => "LimitRangeViolated",
+            Self::Forbidden(_) => "Forbidden",
+            Self::Refused(_) => "PatchError",
+            Self::Busy(..) | Self::Unreachable(_) => "ActuatorError",
+        }
+    }
+
+    /// The sentence for people.
+    pub(crate) fn sentence(&self) -> String {
+        match self {
+            Self::Gone => "The pod is gone.".to_owned(),
+            Self::Conflict(said) => format!("Somebody else changed the pod meanwhile: {said}."),
+            Self::Infeasible(said) => format!("The node can never give this much: {said}."),
+            Self::Quota(said) => {
+                format!("A ResourceQuota of the namespace does not allow it: {said}.")
+            }
+            Self::LimitRange(said) => {
+                format!("A LimitRange of the namespace does not allow it: {said}.")
+            }
+            Self::Forbidden(said) => format!("The controller is not permitted to do it: {said}."),
+            Self::Refused(said) => format!("The API server refuses the patch: {said}."),
+            Self::Busy(_, said) => format!("The API server is busy: {said}."),
+            Self::Unreachable(said) => format!("The API server does not answer: {said}."),
+        }
+    }
+
+    /// How long to wait after it happened `times` times in a row.
+    pub(crate) fn wait(&self, times: u32, rng: &mut Rng) -> Span {
+        match self {
+            Self::Gone | Self::Infeasible(_) => LONGEST,
+            Self::Quota(_) | Self::LimitRange(_) | Self::Forbidden(_) | Self::Refused(_) => LONG,
+            Self::Busy(Some(after), _) => jittered(*after.max(&SHORTEST), rng),
+            Self::Conflict(_) | Self::Busy(None, _) | Self::Unreachable(_) => backoff(times, rng),
+        }
+    }
+}
+
+/// Twice as long every time, and never the same for everybody.
+pub(crate) fn backoff(times: u32, rng: &mut Rng) -> Span {
+    let doubled = SHORTEST.as_us().saturating_mul(1 << times.saturating_sub(1).min(20));
+    jittered(Span::from_us(doubled.min(LONGEST.as_us())), rng)
+}
+
+/// Up to half as long again.
+fn jittered(span: Span, rng: &mut Rng) -> Span {
+    Span::from_us(span.as_us().saturating_add(rng.below(span.as_us() / 2 + 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> &'static str {
+        let status: Status = serde_json::from_str(text).unwrap();
+        Trouble::of(&kube::Error::Api(Box::new(status))).code()
+    }
+
+    #[test]
+    fn refusals_are_told_apart_by_what_the_server_says() {
+        let cases = [
+            (r#"{"code": 404, "message": "pods \"a\" not found"}"#, "PodNotFound"),
+            (r#"{"code": 409, "message": "the object has been modified"}"#, "Conflict"),
+            (
+                r#"{"code": 403, "message": "node has less", "details": {"causes":
+                    [{"reason": "NodeCapacity", "message": "m", "field": "f"}]}}"#,
+                "Infeasible",
+            ),
+            (
+                r#"{"code": 403, "message": "pods \"a\" is forbidden: exceeded quota: q,
+                    requested: limits.cpu=1, used: limits.cpu=1, limited: limits.cpu=1"}"#,
+                "QuotaExceeded",
+            ),
+            (
+                r#"{"code": 403, "message": "pods \"a\" is forbidden: maximum cpu usage per
+                    Container is 500m, but limit is 800m"}"#,
+                "LimitRangeViolated",
+            ),
+            (r#"{"code": 403, "message": "cannot patch resource"}"#, "Forbidden"),
+            (r#"{"code": 422, "message": "Pod QOS Class may not change"}"#, "PatchError"),
+            (r#"{"code": 429, "message": "slow down"}"#, "ActuatorError"),
+            (r#"{"code": 503, "message": "not now"}"#, "ActuatorError"),
+        ];
+        for (text, code) in cases {
+            let text = text.replace("\n                    ", " ");
+            assert_eq!(check(&text), code, "{text}");
+        }
+    }
+
+    #[test]
+    fn waits_grow_to_a_bound_and_differ() {
+        let mut rng = Rng::from_seed(1);
+        let trouble = Trouble::Unreachable(String::new());
+        let mut last = Span::ZERO;
+        for times in 1..100 {
+            let wait = trouble.wait(times, &mut rng);
+            assert!(wait >= SHORTEST && wait <= Span::from_s(90), "{wait}");
+            assert_ne!(wait, last);
+            last = wait;
+        }
+        assert!(last >= LONGEST);
+        let told = Trouble::Busy(Some(Span::from_s(7)), String::new()).wait(1, &mut rng);
+        assert!((Span::from_s(7)..=Span::from_ms(10_500)).contains(&told), "{told}");
+    }
+}

@@ -1,0 +1,57 @@
+//! What the controller serves: health, readiness and metrics.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use walras_core::units::Span;
+use walras_host::serve::answer;
+
+use super::Shared;
+use super::metrics::CONTENT_TYPE;
+
+/// A loop that has not turned for so long is stuck.
+const STUCK: Span = Span::from_s(30);
+
+/// All paths.
+pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/readyz", get(readiness))
+        .route("/metrics", get(metrics))
+        .with_state(shared)
+}
+
+async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let still = shared.clock.now().since(shared.last_beat());
+    if still > STUCK {
+        return text(StatusCode::SERVICE_UNAVAILABLE, format!("stuck for {still}\n"));
+    }
+    text(StatusCode::OK, "ok\n".to_owned())
+}
+
+async fn readiness(State(shared): State<Arc<Shared>>) -> Response {
+    if shared.store.is_synced() {
+        text(StatusCode::OK, "ok\n".to_owned())
+    } else {
+        let told = "the objects of the cluster have not all been read yet\n";
+        text(StatusCode::SERVICE_UNAVAILABLE, told.to_owned())
+    }
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let now = shared.clock.now();
+    let acts = shared.leadership.acts_until(now).is_some();
+    match shared.metrics.text(shared.store.figures(now), shared.queue.len(), acts) {
+        Ok(figures) => answer(StatusCode::OK, CONTENT_TYPE, Body::from(figures)),
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written\n".to_owned()),
+    }
+}
+
+fn text(status: StatusCode, told: String) -> Response {
+    answer(status, "text/plain; charset=utf-8", Body::from(told))
+}
