@@ -13,6 +13,7 @@ use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
+use crate::commands::agent::{AGENT_HELP, AgentArgs};
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
@@ -59,6 +60,9 @@ pub(crate) enum Command {
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),
+    /// Size the pods of one Kubernetes node, or watch what that would do
+    #[command(after_help = AGENT_HELP)]
+    Agent(AgentArgs),
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),

@@ -5,7 +5,7 @@ use tracing::Level;
 use crate::config::{LogFormat, LogLevel};
 
 /// Starts logging. Only the first call counts.
-pub(super) fn start(level: LogLevel, format: LogFormat) {
+pub fn start(level: LogLevel, format: LogFormat) {
     let level = match level {
         LogLevel::Error => Level::ERROR,
         LogLevel::Warn => Level::WARN,
