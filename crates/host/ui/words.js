@@ -43,6 +43,7 @@ export function clock(ms, withSeconds = false) {
 /** What became of a change, in a word or a sentence; nothing where it was done. */
 export function result(change) {
   if (change.result === "done") return "";
+  if (change.result === "asked") return "asked for";
   if (change.result === "only_watching") return "only watching: nothing was written";
   return `failed: ${change.result.failed}`;
 }

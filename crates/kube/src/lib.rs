@@ -5,6 +5,7 @@
 //! into its types, asks it, and writes down what it said.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod client;
 pub mod controller;
 pub mod crd;

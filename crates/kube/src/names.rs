@@ -34,6 +34,9 @@ pub const MODE_BEFORE_PAUSE: &str = "walras.dev/mode-before-pause";
 /// What a pod came with, as JSON; written before it is first resized.
 pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
 
+/// The node whose agent wrote an object; a label.
+pub const NODE: &str = "walras.dev/node";
+
 /// The field manager of the agent.
 pub const AGENT_MANAGER: &str = "walras-agent";
 /// The field manager of the controller.

@@ -13,6 +13,7 @@ use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
+use crate::commands::agent::{AGENT_HELP, AgentArgs};
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, CONTROLLER_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP,
@@ -63,6 +64,9 @@ pub(crate) enum Command {
     /// Resize the pods of a Kubernetes cluster in place, as its agents ask for
     #[command(after_help = CONTROLLER_HELP)]
     Controller(ControllerArgs),
+    /// Size the pods of one Kubernetes node, or watch what that would do
+    #[command(after_help = AGENT_HELP)]
+    Agent(AgentArgs),
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),

@@ -23,6 +23,7 @@ Examples:
   walras sim run storms                   how the market does beside what people use instead
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
+  walras agent --dry-run                  watch a Kubernetes node: what would be changed, and why
   walras top                              watch what the daemon on this machine does
   walras explain web                      why a pod has the CPU it has
   walras help clear                       more about a command, with the format of its input

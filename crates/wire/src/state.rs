@@ -129,6 +129,8 @@ pub struct Change {
 pub enum ChangeResult {
     /// It is in force.
     Done,
+    /// It was asked for, and is not in force yet.
+    Asked,
     /// The daemon only watches, so nothing was written.
     OnlyWatching,
     /// It failed, and why.

@@ -220,7 +220,9 @@ impl Made {
         }
         match self.result {
             ChangeResult::Done => self.why == Why::Trimmed && last.why == Why::Trimmed,
-            ChangeResult::OnlyWatching | ChangeResult::Failed(_) => self.to == last.to,
+            ChangeResult::Asked | ChangeResult::OnlyWatching | ChangeResult::Failed(_) => {
+                self.to == last.to
+            }
         }
     }
 }

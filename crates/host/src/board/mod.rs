@@ -95,6 +95,8 @@ pub struct Board {
 struct Inner {
     identity: Identity,
     problems: Vec<String>,
+    /// What has to happen before what is told means something.
+    waits_for: Option<&'static str>,
     /// In uid order, as the node has them.
     entries: Vec<Entry>,
     hour: Hour,
@@ -134,6 +136,11 @@ impl Board {
     /// What a person should know, in sentences, the most urgent first; replaces what was there.
     pub fn set_problems(&self, problems: Vec<String>) {
         self.lock().problems = problems;
+    }
+
+    /// What has to happen before the daemon is ready; nothing once it has happened.
+    pub fn set_waits_for(&self, what: Option<&'static str>) {
+        self.lock().waits_for = what;
     }
 
     /// A pod was adopted, or came back with other facts.
@@ -226,6 +233,14 @@ impl Board {
         self.health_of(&self.lock())
     }
 
+    /// What the daemon waits for before it is ready.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<&'static str> {
+        let inner = self.lock();
+        let cleared = inner.tally.slow_ticks > 0;
+        inner.waits_for.or((!cleared).then_some("the market was not cleared yet"))
+    }
+
     /// The machine's name.
     #[must_use]
     pub fn host(&self) -> String {
@@ -256,6 +271,7 @@ impl Inner {
         Self {
             identity,
             problems: Vec::new(),
+            waits_for: None,
             entries: Vec::new(),
             hour: Hour::default(),
             tally: Tally::default(),

@@ -213,6 +213,9 @@ fn changed(change: &Change, now_ms: u64) -> String {
     let (who, why) = (&change.r#loop, &change.why);
     match &change.result {
         ChangeResult::Done => format!("{when} the {who} loop {limits}: {why}."),
+        ChangeResult::Asked => {
+            format!("{when} the {who} loop asked for this: it {limits}: {why}.")
+        }
         ChangeResult::OnlyWatching => {
             format!("{when} the {who} loop would have {limits}: {why}.")
         }

@@ -64,7 +64,7 @@ impl Tally {
 
     pub(super) fn changed(&mut self, result: &ChangeResult) {
         match result {
-            ChangeResult::Done => self.changes += 1,
+            ChangeResult::Done | ChangeResult::Asked => self.changes += 1,
             ChangeResult::OnlyWatching => self.only_watched += 1,
             ChangeResult::Failed(_) => self.failures += 1,
         }

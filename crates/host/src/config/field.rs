@@ -162,7 +162,8 @@ impl<'a> Fields<'a> {
 }
 
 /// What is wrong with a key that nobody knows.
-pub(super) fn unknown(name: &str, known: &[&'static str]) -> String {
+#[must_use]
+pub fn unknown(name: &str, known: &[&'static str]) -> String {
     let what = "is given to an unknown key";
     let close = known
         .iter()

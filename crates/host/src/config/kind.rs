@@ -90,19 +90,22 @@ pub(super) fn text<'a>(written: &'a DeValue<'_>) -> Option<&'a str> {
 }
 
 /// CPU in words: a quantity that is something, and no more than any machine has.
-pub(crate) fn cpu_from(text: &str) -> Option<Millicores> {
+#[must_use]
+pub fn cpu_from(text: &str) -> Option<Millicores> {
     let cpu = quantity(text.trim().as_bytes()).ok()?.millicores_ceil().ok()?;
     (cpu > Millicores::ZERO).then_some(cpu)
 }
 
 /// A bargaining weight from a number.
-pub(crate) fn weight_from(number: f64) -> Option<Weight> {
+#[must_use]
+pub fn weight_from(number: f64) -> Option<Weight> {
     // A negative number becomes zero, which no weight is, and a huge one too large for one.
     Weight::from_thousandths(u32::try_from(nearest_u64(number * 1e3)).ok()?)
 }
 
 /// A latency target, if it is one: up to an hour.
-pub(crate) fn latency_from(number: f64) -> Option<f64> {
+#[must_use]
+pub fn latency_from(number: f64) -> Option<f64> {
     (number > 0.0 && number <= 3_600_000.0).then_some(number)
 }
 

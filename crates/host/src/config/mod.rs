@@ -24,7 +24,8 @@ use self::kind::{
 };
 use crate::adopt::{AdoptRules, Reach, Rule};
 
-pub(crate) use self::kind::{cpu_from, latency_from, weight_from};
+pub use self::field::unknown;
+pub use self::kind::{cpu_from, latency_from, weight_from};
 pub use self::problem::{ConfigError, Problem, Problems};
 
 /// Where the configuration is looked for where nothing is said.

@@ -7,14 +7,13 @@
 
 pub mod log;
 mod reload;
+pub mod signal;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use tracing::{debug, error, info, warn};
 use walras_cgroup::{Group, Layout, LayoutError, Original, allow_open_files};
 use walras_core::node::Node;
@@ -29,6 +28,7 @@ use crate::serve::{self, ServeError, ServeSettings};
 use crate::store::{LastEnd, Lock, LockError, Store, StoreError};
 
 use self::reload::Watched;
+use self::signal::Asked;
 
 /// So many files may have to be open: a few for each workload.
 const OPEN_FILES: u64 = 65_536;
@@ -72,13 +72,6 @@ pub enum HostError {
     Signals(std::io::Error),
 }
 
-/// What the loop may be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    Stop,
-    Reload,
-}
-
 /// Runs the daemon until it is told to stop.
 ///
 /// # Errors
@@ -93,7 +86,7 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     let board = Arc::new(Board::new(identity(options, &config)));
     let settings = ServeSettings { listen: config.listen, names: config.names.clone() };
     let server = serve::start(Arc::clone(&board), &settings)?;
-    let asked = listen_for_signals()?;
+    let asked = signal::listen().map_err(HostError::Signals)?;
     let open_files = allow_open_files(OPEN_FILES);
     debug!(open_files, "files that may be open");
     let originals = begin(&layout, &mut store, originals)?;
@@ -279,22 +272,6 @@ fn begin(
             Ok(here)
         }
     }
-}
-
-fn listen_for_signals() -> Result<Receiver<Asked>, HostError> {
-    let (sender, receiver): (Sender<Asked>, _) = mpsc::channel();
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(HostError::Signals)?;
-    let listen = move || {
-        for signal in signals.forever() {
-            let asked = if signal == SIGHUP { Asked::Reload } else { Asked::Stop };
-            if sender.send(asked).is_err() {
-                return;
-            }
-        }
-    };
-    let thread = std::thread::Builder::new().name("walras-signals".into()).spawn(listen);
-    thread.map_err(HostError::Signals)?;
-    Ok(receiver)
 }
 
 fn identity(options: &Options, config: &Config) -> Identity {

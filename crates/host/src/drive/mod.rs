@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Loop, Node, Outcome};
-use walras_core::units::{Millicores, Moment, PodUid, Span};
+use walras_core::node::{Action, Loop, Node, Outcome};
+use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
-    Applied, Capacity, Event, Found, PodAdded, PodRemoved, SampleTaken, Tick,
+    Applied, Capacity, Event, Found, Latency, PodAdded, PodRemoved, SampleTaken, Tick,
 };
 use walras_wire::state::ChangeResult;
 
@@ -106,6 +106,18 @@ impl<O: Outside> Drive<O> {
         keep(&self.node, &mut self.outside)
     }
 
+    /// Brings back what was learned of a workload, whenever that is found.
+    pub fn restore_table(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        self.node.table_restored(workload, saved);
+    }
+
+    /// A pod was found to miss its latency target, or to meet it again.
+    pub fn judge_latency(&mut self, uid: &PodUid, missed: bool) {
+        let now = self.outside.now();
+        self.record(now, || Event::Latency(Latency { uid: uid.clone(), missed }));
+        self.node.latency_judged(uid, missed);
+    }
+
     /// Something that a person should know, until it is taken back.
     pub fn set_alert(&mut self, alert: Option<String>) {
         self.alert = alert;
@@ -147,6 +159,10 @@ impl<O: Outside> Drive<O> {
                 Change::Limited(uid, limit) => {
                     info!(pod = %uid, limit = %limit, "somebody else changed its limit");
                     self.limit_found(&uid, limit, now);
+                }
+                Change::Took(uid) => {
+                    debug!(pod = %uid, "what was asked for is in force");
+                    self.took_effect(&uid, now);
                 }
             }
         }
@@ -254,14 +270,13 @@ impl<O: Outside> Drive<O> {
             let uid = action.uid.clone();
             match carried {
                 Carried::Done => {
-                    self.record(now, || Event::Applied(Applied { uid: uid.clone() }));
-                    self.node.limit_took_effect(&uid, now);
-                    debug!(
-                        pod = %uid, limit = %action.limit, request = %action.request,
-                        weight = action.weight.get(), burst = %action.burst,
-                        loop_ = tick.name(), "{}", action.why
-                    );
+                    self.took_effect(&uid, now);
+                    tell_action(&action, tick);
                     self.results.push((uid, ChangeResult::Done));
+                }
+                Carried::Asked => {
+                    tell_action(&action, tick);
+                    self.results.push((uid, ChangeResult::Asked));
                 }
                 Carried::HeldAt(limit) => {
                     self.limit_found(&uid, limit, now);
@@ -306,6 +321,11 @@ impl<O: Outside> Drive<O> {
         }
     }
 
+    fn took_effect(&mut self, uid: &PodUid, now: Moment) {
+        self.record(now, || Event::Applied(Applied { uid: uid.clone() }));
+        self.node.limit_took_effect(uid, now);
+    }
+
     fn limit_found(&mut self, uid: &PodUid, limit: Millicores, now: Moment) {
         self.record(now, || Event::Found(Found { uid: uid.clone(), limit_milli: limit }));
         self.node.limit_found(uid, limit);
@@ -316,6 +336,13 @@ impl<O: Outside> Drive<O> {
             recorder.fact(at, event());
         }
     }
+}
+
+fn tell_action(action: &Action, tick: Loop) {
+    debug!(
+        pod = %action.uid, limit = %action.limit, request = %action.request,
+        weight = action.weight.get(), burst = %action.burst, loop_ = tick.name(), "{}", action.why
+    );
 }
 
 /// The limits that the two loops would set.

@@ -1,6 +1,6 @@
 //! What the loop asks of the outside, in its own words.
 //!
-//! A plain host answers with cgroups; a test answers from a script. Whoever implements it decides
+//! A plain host answers with cgroups, Kubernetes with pods; a test answers from a script. Whoever implements it decides
 //! nothing: it looks, reads and carries out.
 
 use walras_core::demand::Sample;
@@ -43,6 +43,8 @@ pub enum Change {
     Went(PodUid),
     /// Somebody else set its limit to this.
     Limited(PodUid, Millicores),
+    /// What was decided for it and asked for is in force now.
+    Took(PodUid),
 }
 
 /// A workload that is here.
@@ -68,6 +70,8 @@ pub enum Trouble {
 pub enum Carried {
     /// It is in force.
     Done,
+    /// It was asked for and is on its way. Whether it comes into force is told by a later look.
+    Asked,
     /// Most of it is in force, but the limit is this one: somebody above allows no more.
     HeldAt(Millicores),
     /// Nothing was written, because the daemon only watches. This limit is in force.

@@ -73,9 +73,9 @@ async fn healthz(State(api): State<Arc<Api>>) -> Response {
 
 /// Whether the market was cleared, so that what is told means something.
 async fn readyz(State(api): State<Arc<Api>>) -> Response {
-    match api.board.tally().slow_ticks {
-        0 => text(StatusCode::SERVICE_UNAVAILABLE, "the market was not cleared yet\n"),
-        _ => text(StatusCode::OK, "ok\n"),
+    match api.board.waits_for() {
+        Some(what) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{what}\n")),
+        None => text(StatusCode::OK, "ok\n"),
     }
 }
 

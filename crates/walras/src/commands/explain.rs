@@ -65,6 +65,7 @@ pub(crate) fn changed(change: &Change, now_ms: u64) -> String {
     let when = ago(now_ms, change.at_ms);
     let became = match &change.result {
         ChangeResult::Done => String::new(),
+        ChangeResult::Asked => " (asked for)".to_owned(),
         ChangeResult::OnlyWatching => " (only watching: nothing was written)".to_owned(),
         ChangeResult::Failed(error) => format!(" (failed: {error})"),
     };

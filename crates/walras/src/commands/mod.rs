@@ -1,5 +1,6 @@
 //! One file per command. Each reads, asks the core, and writes; deciding is not done here.
 
+pub(crate) mod agent;
 mod clear;
 mod completions;
 mod controller;
@@ -28,6 +29,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(args),
         Command::Host(args) => host::run(args),
         Command::Controller(args) => controller::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),

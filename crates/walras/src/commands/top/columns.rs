@@ -123,6 +123,7 @@ impl Column {
                 Some(change) => {
                     let became = match &change.result {
                         ChangeResult::Done => "",
+                        ChangeResult::Asked => " (asked for)",
                         ChangeResult::OnlyWatching => " (not made)",
                         ChangeResult::Failed(_) => " FAILED",
                     };

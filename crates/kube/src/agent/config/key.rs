@@ -1,0 +1,257 @@
+//! How the keys of a ConfigMap are taken, and what is wrong with them collected.
+//!
+//! Every value is a text. What is of another kind, out of range or unknown is noted and never
+//! returned early, so that a person who made ten mistakes is told of ten. A `None` means that the
+//! key was left out, or that a problem was noted.
+
+use std::collections::BTreeMap;
+
+use walras_core::profile::{Profile, SettingError, Value};
+use walras_core::units::{Millicores, Ratio, Span};
+use walras_host::config::{Problem, cpu_from, unknown};
+
+/// Values are shown up to this many characters.
+const SHOWN_MAX: usize = 60;
+/// What any constant of the market may be set by.
+const MARKET: &str = "market.";
+
+/// The keys of a ConfigMap.
+pub(super) struct Keys<'a> {
+    data: &'a BTreeMap<String, String>,
+    environment: &'a dyn Fn(&str) -> Option<String>,
+    known: Vec<&'static str>,
+    problems: Vec<Problem>,
+    notes: Vec<String>,
+}
+
+/// The variable of the environment that goes before a key.
+#[must_use]
+pub fn variable(key: &str) -> String {
+    let letters: Vec<char> = key.chars().collect();
+    let mut name = "MBCAS".to_owned();
+    for (place, letter) in letters.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|before| letters.get(before));
+        let after = letters.get(place + 1);
+        // A word begins at a capital after a small letter, and at the last capital of several.
+        let begins = letter.is_uppercase()
+            && (before.is_some_and(|it| !it.is_uppercase())
+                || after.is_some_and(|it| it.is_lowercase()));
+        if place == 0 || begins {
+            name.push('_');
+        }
+        name.extend(letter.to_uppercase());
+    }
+    name
+}
+
+// === impl Keys ===
+
+impl<'a> Keys<'a> {
+    pub(super) fn new(
+        data: &'a BTreeMap<String, String>,
+        environment: &'a dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        Self { data, environment, known: Vec::new(), problems: Vec::new(), notes: Vec::new() }
+    }
+
+    /// Whether a key was said.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.written(key).is_some()
+    }
+
+    /// A text.
+    pub(super) fn text(&mut self, key: &'static str) -> Option<String> {
+        self.known.push(key);
+        self.written(key)
+    }
+
+    /// One of a few words.
+    pub(super) fn word<T: Copy>(&mut self, key: &'static str, all: &[(&str, T)]) -> Option<T> {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        let what = format!("one of {}", names.join(", "));
+        self.take(key, &what, |text| all.iter().find(|(name, _)| *name == text).map(|it| it.1))
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&mut self, key: &'static str) -> Option<bool> {
+        self.take(key, "true or false", |text| text.parse().ok())
+    }
+
+    /// A number within a range.
+    pub(super) fn number(&mut self, key: &'static str, low: f64, high: f64) -> Option<f64> {
+        let what = match (low, high) {
+            (f64::MIN, f64::MAX) => "a number".to_owned(),
+            _ => format!("a number from {low} to {high}"),
+        };
+        self.take(key, &what, |text| {
+            let number: f64 = text.parse().ok()?;
+            (number.is_finite() && (low..=high).contains(&number)).then_some(number)
+        })
+    }
+
+    /// A share of a hundred.
+    pub(super) fn percent(&mut self, key: &'static str) -> Option<Ratio> {
+        self.take(key, "a whole number of percent from 0 to 100", |text| {
+            let percent: u32 = text.trim_end_matches('%').parse().ok()?;
+            (percent <= 100).then(|| Ratio::from_percent(percent))
+        })
+    }
+
+    /// An amount of CPU.
+    pub(super) fn cpu(&mut self, key: &'static str) -> Option<Millicores> {
+        self.take(key, "an amount of CPU such as 100m or 0.1", cpu_from)
+    }
+
+    /// A time, as Go writes it.
+    pub(super) fn span(&mut self, key: &'static str) -> Option<Span> {
+        self.take(key, "a time such as 500ms, 15s or 1m30s", span_from)
+    }
+
+    /// A key that means nothing any more.
+    pub(super) fn forgotten(&mut self, key: &'static str, why: &str) {
+        self.known.push(key);
+        if self.has(key) {
+            self.notes.push(format!("{key} is not needed any more: {why}"));
+        }
+    }
+
+    /// Sets a constant of the market that a key stands for.
+    pub(super) fn set(&mut self, profile: &mut Profile, key: &str, constant: &str, value: &Value) {
+        match profile.set(constant, value) {
+            Ok(()) => {}
+            Err(SettingError::Unknown { .. }) => {
+                let all: Vec<&'static str> = Profile::CONSTANTS.iter().map(|it| it.key).collect();
+                self.problem(key, unknown(constant, &all));
+            }
+            Err(
+                SettingError::WrongKind { .. }
+                | SettingError::OutOfRange { .. }
+                | SettingError::Contradiction { .. },
+            ) => {
+                let known = Profile::CONSTANTS.iter().find(|it| it.key == constant);
+                let what = known.map_or_else(String::new, |it| {
+                    format!("is not allowed: {constant} ({}) is {}", it.unit, it.accepted())
+                });
+                self.problem(key, what);
+            }
+        }
+    }
+
+    /// Sets every constant of the market that is named itself.
+    pub(super) fn constants(&mut self, profile: &mut Profile) {
+        for (key, text) in self.data {
+            let Some(constant) = key.strip_prefix(MARKET) else {
+                continue;
+            };
+            let value = match (text.parse::<bool>(), text.parse::<f64>()) {
+                (Ok(flag), _) => Value::Flag(flag),
+                (_, Ok(number)) => Value::Number(number),
+                (Err(_), Err(_)) => Value::Word(text.clone()),
+            };
+            self.set(profile, key, constant, &value);
+        }
+    }
+
+    /// Notes that the value of a key is wrong.
+    pub(super) fn problem(&mut self, key: &str, what: String) {
+        let value = self.written(key).map(|text| {
+            let cut: String = text.chars().take(SHOWN_MAX).collect();
+            format!("{cut:?}")
+        });
+        let overridden = (self.environment)(&variable(key)).is_some();
+        let key = if overridden { variable(key) } else { key.to_owned() };
+        self.problems.push(Problem { key, value, what, line: None });
+    }
+
+    /// What was said in vain.
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// All that is wrong, with every key that nobody knows.
+    pub(super) fn problems(mut self) -> Vec<Problem> {
+        for key in self.data.keys() {
+            if !key.starts_with(MARKET) && !self.known.contains(&key.as_str()) {
+                let what = unknown(key, &self.known);
+                self.problem(key, what);
+            }
+        }
+        self.problems
+    }
+
+    fn take<T>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        let known = self.known.contains(&key);
+        self.known.push(key);
+        let text = self.written(key)?;
+        let meaning = read(text.trim());
+        // What is asked for twice is told of once.
+        if meaning.is_none() && !known {
+            self.problem(key, format!("is not {what}"));
+        }
+        meaning
+    }
+
+    fn written(&self, key: &str) -> Option<String> {
+        (self.environment)(&variable(key)).or_else(|| self.data.get(key).cloned())
+    }
+}
+
+/// A time such as `1m30s`; nothing if it is none, or longer than a day.
+fn span_from(text: &str) -> Option<Span> {
+    const DAY_US: f64 = 86_400e6;
+    let mut rest = text;
+    let mut total_us = 0.0_f64;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at(digits);
+        let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(letters);
+        let unit_us = match unit {
+            "us" | "µs" => 1.0,
+            "ms" => 1e3,
+            "s" => 1e6,
+            "m" => 60e6,
+            "h" => 3600e6,
+            _ => return None,
+        };
+        total_us += number.parse::<f64>().ok()? * unit_us;
+        rest = tail;
+    }
+    (!text.is_empty() && total_us <= DAY_US).then(|| Span::from_us(nearest_u64(total_us)))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within a day")]
+fn nearest_u64(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_go_writes_them() {
+        let check = |text| span_from(text).map(Span::as_us);
+        assert_eq!(check("1s"), Some(1_000_000));
+        assert_eq!(check("1m30s"), Some(90_000_000));
+        assert_eq!(check("1.5s"), Some(1_500_000));
+        assert_eq!(check("500ms"), Some(500_000));
+        for bad in ["", "5", "s", "5x", "-1s", "1e9h", "48h", "1..5s"] {
+            assert_eq!(check(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_the_key_in_capitals_with_underscores() {
+        assert_eq!(variable("samplingInterval"), "MBCAS_SAMPLING_INTERVAL");
+        assert_eq!(variable("baselineCPUPerPod"), "MBCAS_BASELINE_CPU_PER_POD");
+        assert_eq!(variable("prometheusURL"), "MBCAS_PROMETHEUS_URL");
+        assert_eq!(variable("p99ThresholdMultiplier"), "MBCAS_P99_THRESHOLD_MULTIPLIER");
+        assert_eq!(variable("mode"), "MBCAS_MODE");
+    }
+}

@@ -1,0 +1,125 @@
+//! ConfigMaps as `key: value` lines in, what is in force or what is wrong out.
+
+use super::*;
+
+fn read(lines: &str, environment: &[(&str, &str)]) -> Result<AgentConfig, String> {
+    let data = lines.lines().filter(|line| !line.trim().is_empty()).map(|line| {
+        let (key, value) = line.trim().split_once(": ").unwrap();
+        (key.to_owned(), value.to_owned())
+    });
+    let find = |name: &str| {
+        let found = environment.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    AgentConfig::read(&data.collect(), find).map_err(|problems| problems.to_string())
+}
+
+/// What the predecessor shipped.
+const SHIPPED: &str = "
+    samplingInterval: 1s
+    writeInterval: 10s
+    fastLoopInterval: 2s
+    slowLoopInterval: 15s
+    minChangePercent: 5
+    systemReservePercent: 10
+    baselineCPUPerPod: 100m
+    startupGracePeriod: 45s
+    sloTargetLatencyMs: 0
+    prometheusURL: http://prometheus:9090
+    p99ThresholdMultiplier: 1.2
+    throttlingThreshold: 0.1
+    fastStepSizeMin: 0.20
+    fastStepSizeMax: 0.40
+    allocationMechanism: nash
+    maxCoalitionSize: 8
+    agentLearningRate: 0.1
+    agentDiscountFactor: 0.9
+    agentExplorationRate: 0.2
+    agentMemorySize: 20
+    maxHistorySize: 1000
+    minUsageMicroseconds: 1000
+    absoluteMinAllocation: 10
+    needHeadroomFactor: 0.15
+    wantHeadroomFactor: 0.10
+    maxDemandMultiplier: 4
+    costEfficiencyMode: false
+    targetThrottling: 0.05
+    idleDecayRate: 0.005
+    alphaDown: 0.8
+    alphaUp: 0.1
+    totalClusterCPUCapacityMilli: 4000
+    enableKalmanPrediction: true
+    enableBatchReconciliation: true
+    enablePriceResponse: true
+    enableAgentBasedModeling: true";
+
+#[test]
+fn what_the_predecessor_shipped_is_understood() {
+    let config = read(SHIPPED, &[]).unwrap();
+    assert_eq!(config.profile.slow_loop_interval_ms, Span::from_s(15));
+    assert_eq!(config.profile.raise_band, Ratio::from_percent(5));
+    assert!(config.profile.learning);
+    assert_eq!(config.write_interval, Span::from_s(10));
+    assert_eq!(config.target_latency_ms, None);
+    assert_eq!(config.notes.len(), 13, "{:?}", config.notes);
+}
+
+#[test]
+fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
+    assert_eq!(read("", &[]).unwrap(), AgentConfig::default());
+    assert_eq!(AgentConfig::default().profile, Profile::API);
+    let direct = read("actuation: direct", &[]).unwrap();
+    assert_eq!((direct.actuation, direct.profile), (Actuation::Direct, Profile::DIRECT));
+    let seed = read("profile: seed\nmarket.overcommit: 1.5\nmode: off", &[]).unwrap();
+    assert_eq!(seed.profile.name, ProfileName::Seed);
+    assert_eq!(seed.profile.overcommit, Ratio::from_millionths(1_500_000));
+    assert_eq!(seed.mode, Mode::Off);
+}
+
+#[test]
+fn the_environment_goes_before_the_config_map() {
+    let config = read("mode: off", &[("MBCAS_MODE", "limits-only")]).unwrap();
+    assert_eq!(config.mode, Mode::LimitsOnly);
+    let told = read("", &[("MBCAS_MODE", "on")]).unwrap_err();
+    assert_eq!(
+        told,
+        "MBCAS_MODE: \"on\" is not one of off, limits-only, requests-and-limits, restore"
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let told = read(
+        "samplingIntervall: 1s
+         writeInterval: soon
+         systemReservePercent: 101
+         fastLoopInterval: 1us
+         mode: on
+         market.overcomit: 2
+         market.overcommit: lots
+         prometheusURL: ftp://x
+         enableAgentBasedModeling: yes",
+        &[],
+    );
+    let told = told.unwrap_err();
+    for line in [
+        "9 problems",
+        "samplingIntervall: \"1s\" is given to an unknown key; did you mean samplingInterval?",
+        "writeInterval: \"soon\" is not a time such as 500ms, 15s or 1m30s",
+        "systemReservePercent: \"101\" is not a whole number of percent from 0 to 100",
+        "fastLoopInterval: \"1us\" is not allowed: fast_loop_interval_ms (ms) is",
+        "mode: \"on\" is not one of off",
+        "market.overcomit: \"2\" is given to an unknown key; did you mean overcommit?",
+        "market.overcommit: \"lots\" is not allowed: overcommit (factor) is",
+        "prometheusURL: \"ftp://x\" is not an address that starts with http://",
+        "enableAgentBasedModeling: \"yes\" is not true or false",
+    ] {
+        assert!(told.contains(line), "{line}\nis not in\n{told}");
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let told = read("slowLoopInterval: 1s\nfastLoopInterval: 2s", &[]).unwrap_err();
+    assert!(told.contains("slow_loop_interval_ms"), "{told}");
+}

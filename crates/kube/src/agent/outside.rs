@@ -1,0 +1,463 @@
+//! The outside of a Kubernetes node: workloads are pods, and acting is a PodAllocation, which the
+//! controller carries out by resizing the pod in place.
+//!
+//! Where acting is `direct`, what is decided is written to the pod's control groups at once, and
+//! only what lasts is asked of the API server. Either way, what is in the pod's control group is
+//! what is in force: it is compared with what was asked for, and what the kubelet set is never
+//! fought. Nothing here waits for the network.
+
+mod held;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::{debug, info, warn};
+use walras_cgroup::Layout;
+use walras_core::demand::Sample;
+use walras_core::node::{Action, PodFacts, Why};
+use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
+use walras_host::board::{PodKind, PodLabel};
+use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online};
+
+use self::held::{Held, Seen};
+use super::config::{Actuation, AgentConfig, excluded};
+use super::find::Finder;
+use super::latency::{Question, Target};
+use super::link::Shared;
+use super::params::{LeftAlone, Params, Rules, capacity, judge, request_of};
+use super::publish::{Desired, Key, Pace, Urgency, key_of};
+use crate::pod::{Mode, Pod};
+
+/// A limit that was asked for and is not in force after this is not waited for.
+const DEADLINE: Span = Span::from_s(15);
+/// Every pod's limit is compared with what is known this often, a few at each look.
+const LOOKS_PER_ROUND: u64 = 10;
+/// A running pod without a control group for this long is told of.
+const GROUP_LATE: Span = Span::from_s(30);
+/// More problems than this are not listed.
+const PROBLEMS_MAX: usize = 20;
+/// Limits that are this close are the same: the kernel and systemd cannot hold finer ones.
+pub const SLACK: Millicores = Millicores::new(10);
+
+/// On which terms pods are sized.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// What is configured.
+    pub config: AgentConfig,
+    /// The namespace of the agent itself.
+    pub own_namespace: String,
+    /// Whether nothing at all is written.
+    pub dry_run: bool,
+}
+
+/// The pods of this node.
+#[derive(Debug)]
+pub struct Kubernetes {
+    layout: Layout,
+    terms: Terms,
+    shared: Shared,
+    finder: Finder,
+    generation: u64,
+    /// Who is sized.
+    managed: BTreeMap<PodUid, (Arc<Pod>, Params)>,
+    /// Who is sized and was found.
+    held: BTreeMap<PodUid, Held>,
+    /// Since when a pod's control group is looked for.
+    missing: BTreeMap<PodUid, Moment>,
+    /// What was complained about, so that it is said once.
+    complained: BTreeMap<PodUid, Vec<String>>,
+    left_alone: BTreeMap<PodUid, LeftAlone>,
+    capacity: Millicores,
+    price: Ratio,
+    looks: u64,
+    started: Instant,
+    origin: Moment,
+}
+
+// === impl Kubernetes ===
+
+impl Kubernetes {
+    /// The node whose control groups are in `layout`. `origin` is what the clock shows now.
+    #[must_use]
+    pub fn new(layout: Layout, terms: Terms, shared: Shared, origin: Moment) -> Self {
+        let finder = Finder::below(&terms.config.kubelet_root);
+        Self {
+            layout,
+            terms,
+            shared,
+            finder,
+            generation: 0,
+            managed: BTreeMap::new(),
+            held: BTreeMap::new(),
+            missing: BTreeMap::new(),
+            complained: BTreeMap::new(),
+            left_alone: BTreeMap::new(),
+            capacity: cpus_online(),
+            price: Ratio::ZERO,
+            looks: 0,
+            started: Instant::now(),
+            origin,
+        }
+    }
+
+    /// Other terms from now on. Every pod is let go of, and found again by the next look.
+    pub fn set_terms(&mut self, terms: Terms) {
+        if terms.config.actuation != self.terms.config.actuation {
+            self.give_back();
+        }
+        self.finder = Finder::below(&terms.config.kubelet_root);
+        let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
+        self.shared.outbox.set_pace(pace);
+        self.terms = terms;
+        self.held.clear();
+        self.generation = 0;
+    }
+
+    /// What CPU costs since the last clearing.
+    pub const fn set_price(&mut self, price: Ratio) {
+        self.price = price;
+    }
+
+    /// Gives control groups that were written back what the API server says. Says how many.
+    pub fn give_back(&mut self) -> usize {
+        let layout = &self.layout;
+        self.held.values_mut().map(|held| usize::from(held.give_back(layout))).sum()
+    }
+
+    /// Takes in what the API server said since the last time.
+    fn refresh(&mut self) {
+        let Some(seen) = self.shared.world.newer_than(self.generation) else {
+            return;
+        };
+        self.generation = seen.generation;
+        let rules = self.rules(seen.allocatable);
+        let mut managed = BTreeMap::new();
+        let mut left_alone = BTreeMap::new();
+        let mut set_aside = Millicores::ZERO;
+        for (uid, pod) in seen.pods {
+            let uid = PodUid::new(&uid);
+            let mode = seen.modes.get(pod.namespace()).map(String::as_str);
+            match judge(&pod, mode, &rules) {
+                Ok(params) => {
+                    self.complain(&uid, &pod, &params.complaints);
+                    managed.insert(uid, (pod, params));
+                }
+                Err(because) => {
+                    set_aside = set_aside + request_of(&pod);
+                    if self.left_alone.get(&uid) != Some(&because) {
+                        debug!(
+                            pod = pod.name(),
+                            namespace = pod.namespace(),
+                            "left alone: {because}"
+                        );
+                    }
+                    left_alone.insert(uid, because);
+                }
+            }
+        }
+        self.capacity = capacity(seen.allocatable, self.terms.config.reserve, set_aside);
+        self.complained.retain(|uid, _| managed.contains_key(uid));
+        self.missing.retain(|uid, _| managed.contains_key(uid));
+        self.left_alone = left_alone;
+        self.managed = managed;
+        self.tell_others();
+    }
+
+    /// Tells the background who is sized, and who has a latency target.
+    fn tell_others(&self) {
+        let config = &self.terms.config;
+        let targets = self.managed.iter().filter_map(|(uid, (pod, params))| {
+            Some(Target {
+                uid: uid.clone(),
+                namespace: pod.namespace().to_owned(),
+                name: pod.name().to_owned(),
+                missed_above_ms: params.target_latency_ms? * config.latency_factor,
+            })
+        });
+        self.shared.questions.set(Question {
+            url: config.prometheus_url.clone(),
+            query: config.prometheus_query.clone(),
+            targets: targets.collect(),
+        });
+        let keys: BTreeSet<Key> = self.managed.values().map(|(pod, _)| key_of(pod)).collect();
+        self.shared.outbox.keep_only(keys);
+    }
+
+    fn rules(&self, allocatable: Millicores) -> Rules {
+        let config = &self.terms.config;
+        Rules {
+            baseline: config.baseline,
+            node: capacity(allocatable, config.reserve, Millicores::ZERO),
+            guaranteed: config.guaranteed,
+            respect_limits: config.respect_limits,
+            excluded: excluded(&self.terms.own_namespace, config),
+            mode: config.mode,
+            target_latency_ms: config.target_latency_ms,
+        }
+    }
+
+    fn complain(&mut self, uid: &PodUid, pod: &Pod, complaints: &[String]) {
+        if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == complaints {
+            return;
+        }
+        for complaint in complaints {
+            warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
+        }
+        self.complained.insert(uid.clone(), complaints.to_vec());
+    }
+
+    /// Lets go of who is not sized any more, and takes in who is new or changed.
+    fn follow(&mut self, changes: &mut Vec<Change>) {
+        let managed = &self.managed;
+        self.held.retain(|uid, _| {
+            let stays = managed.contains_key(uid);
+            if !stays {
+                changes.push(Change::Went(uid.clone()));
+            }
+            stays
+        });
+        let now = self.now();
+        let uids: Vec<PodUid> = self.managed.keys().cloned().collect();
+        for uid in uids {
+            let (pod, params) = self.managed[&uid].clone();
+            if let Some(held) = self.held.get_mut(&uid) {
+                if held.is_of(&pod, &params) {
+                    continue;
+                }
+                let same = held.params.is_same_claim(&params);
+                held.follow(&self.layout, &pod, params, self.terms.config.actuation);
+                if !same {
+                    let arrival = arrival(&uid, &self.held[&uid]);
+                    changes.push(Change::Came(Box::new(arrival)));
+                }
+                continue;
+            }
+            if let Some(held) = self.take(&uid, &pod, params, now) {
+                let arrival = arrival(&uid, &held);
+                self.introduce(&held);
+                self.held.insert(uid, held);
+                changes.push(Change::Came(Box::new(arrival)));
+            }
+        }
+    }
+
+    /// Opens a pod's control groups. Nothing is written.
+    fn take(&mut self, uid: &PodUid, pod: &Arc<Pod>, params: Params, now: Moment) -> Option<Held> {
+        let path = self.finder.pod(&self.layout, uid.as_str(), params.qos, now);
+        let opened = path
+            .map(|path| Held::open(&self.layout, &path, pod, params, self.terms.config.actuation));
+        match opened {
+            Some(Ok(held)) => {
+                self.missing.remove(uid);
+                Some(held)
+            }
+            Some(Err(error)) => {
+                debug!(pod = pod.name(), "its control group cannot be opened: {error}");
+                self.missing.entry(uid.clone()).or_insert(now);
+                None
+            }
+            None => {
+                self.missing.entry(uid.clone()).or_insert(now);
+                None
+            }
+        }
+    }
+
+    /// Every pod has a PodAllocation, also one that has what it should have.
+    fn introduce(&self, held: &Held) {
+        let (Some(limit), false) = (held.params.limit, self.terms.dry_run) else {
+            return;
+        };
+        match held.params.mode {
+            Mode::Restore => {}
+            Mode::Off | Mode::LimitsOnly | Mode::RequestsAndLimits => {
+                let why = "it has this now, and nothing else was decided yet".to_owned();
+                let request = held.params.request.min(limit);
+                let desired = Desired { request, limit, price: self.price, why };
+                self.shared.outbox.introduce(&held.key, held.whose(), desired);
+            }
+        }
+    }
+
+    /// Compares limits with what was asked for, and now and then with what was known.
+    fn compare(&mut self, changes: &mut Vec<Change>) {
+        let (looks, now) = (self.looks, self.now());
+        for (place, (uid, held)) in (0_u64..).zip(&mut self.held) {
+            let its_turn = (place + looks).is_multiple_of(LOOKS_PER_ROUND);
+            if !its_turn && !held.is_waiting() {
+                continue;
+            }
+            match held.compare(now, DEADLINE) {
+                Seen::Nothing => {}
+                Seen::Took => changes.push(Change::Took(uid.clone())),
+                Seen::Other(limit) => changes.push(Change::Limited(uid.clone(), limit)),
+            }
+        }
+    }
+
+    /// What is asked of the API server for an action.
+    fn ask(&self, held: &Held, action: &Action, urgency: Urgency) -> Desired {
+        let desired = held.params.desired(action, self.price);
+        if !self.terms.dry_run {
+            self.shared.outbox.put(&held.key, held.whose(), desired.clone(), urgency);
+        }
+        desired
+    }
+}
+
+impl Outside for Kubernetes {
+    fn now(&self) -> Moment {
+        let passed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.origin + Span::from_ms(passed)
+    }
+
+    fn unix_ms(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn capacity(&mut self) -> Millicores {
+        self.refresh();
+        self.capacity
+    }
+
+    fn look(&mut self) -> Vec<Change> {
+        self.looks += 1;
+        self.refresh();
+        let mut changes = Vec::new();
+        self.follow(&mut changes);
+        self.compare(&mut changes);
+        changes
+    }
+
+    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
+        let Some(held) = self.held.get_mut(uid) else {
+            return Err(Trouble::Gone);
+        };
+        match held.sample(now) {
+            Ok(sample) => Ok(sample),
+            Err(error) if error.is_gone() => {
+                self.held.remove(uid);
+                Err(Trouble::Gone)
+            }
+            Err(error) => Err(Trouble::Unreadable(error.to_string())),
+        }
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Carried {
+        let Some(mut held) = self.held.remove(&action.uid) else {
+            return Carried::Gone;
+        };
+        let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
+        let carried = match (held.params.mode, self.terms.config.actuation) {
+            _ if self.terms.dry_run => Carried::OnlyWatching(held.limit),
+            (Mode::Restore, _) => Carried::OnlyWatching(held.limit),
+            (Mode::Off, _) => {
+                self.ask(&held, action, urgency);
+                Carried::OnlyWatching(held.limit)
+            }
+            (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Direct)
+                if held.can_be_written() =>
+            {
+                let carried = held.write(&self.layout, action);
+                if lasts(&action.why) {
+                    self.ask(&held, action, Urgency::InTime);
+                }
+                carried
+            }
+            (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Api | Actuation::Direct) => {
+                let desired = self.ask(&held, action, urgency);
+                held.asked(desired.limit, desired.limit == action.limit, self.now())
+            }
+        };
+        if carried != Carried::Gone {
+            self.held.insert(action.uid.clone(), held);
+        }
+        carried
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let now = self.now();
+        let late = self.missing.iter().filter(|(_, since)| now.since(**since) >= GROUP_LATE);
+        let missing = late.filter_map(|(uid, _)| {
+            let (pod, _) = self.managed.get(uid)?;
+            let (namespace, name) = (pod.namespace(), pod.name());
+            Some(format!("The pod {namespace}/{name} runs, but its control group is not found."))
+        });
+        let complaints = self.complained.iter().flat_map(|(uid, complaints)| {
+            let pod = self.managed.get(uid).map(|(pod, _)| pod);
+            let pod =
+                pod.map_or(String::new(), |pod| format!("{}/{}", pod.namespace(), pod.name()));
+            complaints.iter().map(move |complaint| format!("{pod}: {complaint}."))
+        });
+        let shared = &self.shared;
+        let background = shared.world.problems().into_iter().chain(shared.outbox.problem());
+        background.chain(missing).chain(complaints).take(PROBLEMS_MAX).collect()
+    }
+}
+
+fn arrival(uid: &PodUid, held: &Held) -> Arrival {
+    let params = &held.params;
+    info!(pod = held.label(), mode = %params.mode, "a pod is sized");
+    Arrival {
+        facts: PodFacts {
+            uid: uid.clone(),
+            workload: Some(params.workload.clone()),
+            bounds: params.bounds,
+            weight: params.weight,
+            limit: held.limit,
+            request: Some(params.request),
+        },
+        label: PodLabel {
+            name: held.label(),
+            kind: PodKind::Kubernetes,
+            original_limit: params.original_limit,
+            target_latency_ms: params.target_latency_ms,
+        },
+    }
+}
+
+/// Whether a decision is the market's, and not a raise that decays again.
+const fn lasts(why: &Why) -> bool {
+    match why {
+        Why::Throttled { .. } | Why::LatencyMissed => false,
+        Why::Market { .. } | Why::Forced { .. } | Why::Trimmed => true,
+    }
+}
+
+// === impl Params ===
+
+impl Params {
+    /// What is written for an action. A pod keeps its class, and a limit is never below a request.
+    fn desired(&self, action: &Action, price: Ratio) -> Desired {
+        let (limit, request) = match (self.qos, self.mode) {
+            (super::find::Qos::Guaranteed, _) => (action.limit, action.limit),
+            (_, Mode::LimitsOnly) => (action.limit.max(self.request), self.request),
+            (_, Mode::Off | Mode::RequestsAndLimits | Mode::Restore) => {
+                (action.limit, action.request.min(action.limit))
+            }
+        };
+        Desired { request, limit, price, why: action.why.to_string() }
+    }
+
+    /// Whether the market has to be told nothing new.
+    fn is_same_claim(&self, other: &Self) -> bool {
+        self.bounds == other.bounds
+            && self.weight == other.weight
+            && self.workload == other.workload
+            && self.target_latency_ms == other.target_latency_ms
+    }
+}
+
+/// The layout of the machine: at `root` where that is said.
+///
+/// # Errors
+/// Control groups are not mounted.
+pub fn layout(root: Option<&PathBuf>) -> Result<Layout, walras_cgroup::LayoutError> {
+    match root {
+        Some(root) => Ok(super::find::layout_at(root)),
+        None => Layout::of_this_machine(),
+    }
+}

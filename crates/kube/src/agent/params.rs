@@ -1,0 +1,319 @@
+//! What the market is told of a pod, or why the pod is left alone.
+//!
+//! Called for every pod whenever something about the pods, their namespaces, the node or the
+//! configuration changed. Nothing is read or written. Weights and bounds come from what a pod came
+//! with, never from what Walras made of it, so they stay the same while it is resized. An
+//! annotation that cannot be understood is complained about, and the default is used.
+
+use std::fmt;
+
+use walras_core::need::Bounds;
+use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
+use walras_host::config::{cpu_from, latency_from};
+
+use super::find::Qos;
+use crate::names;
+use crate::pod::{Container, Mode, Originals, Pod, container_views, has_opted_out, is_static};
+
+/// A key of a ConfigMap can be no longer.
+const KEY_LONGEST: usize = 253;
+/// What a priority multiplies a weight by, at least and at most, in millionths.
+const PRIORITY_RANGE: (i64, i64) = (100_000, 10_000_000);
+
+/// What holds for every pod of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rules {
+    /// What a pod may have at least.
+    pub baseline: Millicores,
+    /// What a pod may have at most where nothing is said: the node.
+    pub node: Millicores,
+    /// Whether Guaranteed pods are sized, too.
+    pub guaranteed: bool,
+    /// Whether no pod gets more than the limit it came with.
+    pub respect_limits: bool,
+    /// Namespaces whose pods are left alone.
+    pub excluded: Vec<String>,
+    /// What may be changed where nothing is said.
+    pub mode: Mode,
+    /// The latency target of pods that name none.
+    pub target_latency_ms: Option<f64>,
+}
+
+/// What the market is told of a pod, apart from what is in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Params {
+    /// Its class.
+    pub qos: Qos,
+    /// What may be changed of it.
+    pub mode: Mode,
+    /// The least and the most it may be granted.
+    pub bounds: Bounds,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// What its learned table is kept under.
+    pub workload: WorkloadKey,
+    /// The limit it came with, if all its containers have one.
+    pub original_limit: Option<Millicores>,
+    /// What it requests now.
+    pub request: Millicores,
+    /// The limits of its containers together now, if all have one.
+    pub limit: Option<Millicores>,
+    /// Its latency target.
+    pub target_latency_ms: Option<f64>,
+    /// What is wrong with its annotations, in sentences.
+    pub complaints: Vec<String>,
+}
+
+/// Why a pod is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftAlone {
+    /// Its owner wants that.
+    OptedOut,
+    /// Its namespace is.
+    Namespace,
+    /// It comes from a file on the node, and the API cannot change it.
+    Static,
+    /// It was promised exactly what it has.
+    Guaranteed,
+    /// It has neither requests nor limits, and cannot get any.
+    BestEffort,
+    /// It does not run yet.
+    NotRunning,
+    /// It is about to go.
+    BeingDeleted,
+    /// It has done its work.
+    Finished,
+    /// A change of its CPU would restart this container.
+    Restarts(String),
+    /// What it has cannot be read.
+    Unreadable(String),
+}
+
+/// What the market is told of `pod`, whose namespace says `namespace_mode`.
+///
+/// # Errors
+/// It is left alone.
+pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<Params, LeftAlone> {
+    let qos = check_eligible(pod, rules)?;
+    let unreadable = |error: String| LeftAlone::Unreadable(error);
+    let originals = Originals::of(pod).map_err(|error| unreadable(error.to_string()))?;
+    let views = container_views(pod).map_err(|error| unreadable(error.to_string()))?;
+    let mut complaints = Vec::new();
+    let mode = Mode::of(pod, namespace_mode, rules.mode).unwrap_or_else(|error| {
+        complaints.push(error.to_string());
+        Mode::Off
+    });
+    let bounds = bounds(pod, &originals, rules, &mut complaints);
+    let weight = weight(pod, originals.request(), &mut complaints);
+    let target = annotated(
+        pod,
+        names::TARGET_LATENCY_MS,
+        &mut complaints,
+        "a number of \
+        milliseconds above 0",
+        |text| latency_from(text.parse().ok()?),
+    );
+    let limits: Option<Vec<Millicores>> = views.iter().map(|view| view.limit).collect();
+    Ok(Params {
+        qos,
+        mode,
+        bounds,
+        weight,
+        workload: workload(pod),
+        original_limit: originals.limit(),
+        request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
+        limit: limits.map(|limits| limits.into_iter().sum()),
+        target_latency_ms: target.or(rules.target_latency_ms),
+        complaints,
+    })
+}
+
+/// What `pod` sets aside on its node, whether it is sized or not.
+#[must_use]
+pub fn request_of(pod: &Pod) -> Millicores {
+    if is_finished(pod) {
+        return Millicores::ZERO;
+    }
+    let views = container_views(pod).unwrap_or_default();
+    views.iter().filter_map(|view| view.request.or(view.limit)).sum()
+}
+
+/// What there is to divide: what the node has for pods, less the reserve, less what the pods
+/// request that are left alone.
+#[must_use]
+pub fn capacity(allocatable: Millicores, reserve: Ratio, left_alone: Millicores) -> Millicores {
+    allocatable.scale_floor(reserve.complement()).saturating_sub(left_alone)
+}
+
+fn check_eligible(pod: &Pod, rules: &Rules) -> Result<Qos, LeftAlone> {
+    if is_finished(pod) {
+        return Err(LeftAlone::Finished);
+    }
+    if has_opted_out(pod) {
+        return Err(LeftAlone::OptedOut);
+    }
+    if rules.excluded.iter().any(|excluded| excluded == pod.namespace()) {
+        return Err(LeftAlone::Namespace);
+    }
+    if is_static(pod) {
+        return Err(LeftAlone::Static);
+    }
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Err(LeftAlone::BeingDeleted);
+    }
+    let told = pod.annotation(names::SKIP_GUARANTEED);
+    let qos = match pod.status.qos_class.as_deref() {
+        Some("BestEffort") => return Err(LeftAlone::BestEffort),
+        Some("Guaranteed") if !rules.guaranteed && told != Some("false") => {
+            return Err(LeftAlone::Guaranteed);
+        }
+        Some("Guaranteed") if told == Some("true") => return Err(LeftAlone::Guaranteed),
+        Some("Guaranteed") => Qos::Guaranteed,
+        Some(_) | None => Qos::Burstable,
+    };
+    if pod.status.phase.as_deref() != Some("Running") {
+        return Err(LeftAlone::NotRunning);
+    }
+    let mut containers = pod.lasting_containers();
+    match containers.find(|container| container.restarts_on_cpu_resize()) {
+        Some(Container { name, .. }) => Err(LeftAlone::Restarts(name.clone())),
+        None => Ok(qos),
+    }
+}
+
+fn is_finished(pod: &Pod) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
+
+fn bounds(pod: &Pod, originals: &Originals, rules: &Rules, complaints: &mut Vec<String>) -> Bounds {
+    let cpu = "an amount of CPU such as 250m or 2";
+    let least = annotated(pod, names::MIN_CPU, complaints, cpu, cpu_from);
+    let most = annotated(pod, names::MAX_CPU, complaints, cpu, cpu_from);
+    let original = originals.limit().filter(|_| rules.respect_limits);
+    let max = most.or(original).unwrap_or(rules.node).min(rules.node);
+    let min = rules.baseline.max(originals.request()).max(least.unwrap_or(Millicores::ZERO));
+    if let (Some(least), Some(most)) = (least, most)
+        && least > most
+    {
+        complaints.push(format!(
+            "the annotation {} ({least}) asks for more than {} allows ({most}); the former counts",
+            names::MIN_CPU,
+            names::MAX_CPU
+        ));
+    }
+    // Whoever names a max below the baseline or the request means it.
+    let min =
+        if least.is_none() && (most.is_some() || original.is_some()) { min.min(max) } else { min };
+    Bounds::new(min.min(rules.node), max)
+}
+
+/// What a claim counts for: what was requested, times what the priority makes of it.
+fn weight(pod: &Pod, request: Millicores, complaints: &mut Vec<String>) -> Weight {
+    let (low, high) = PRIORITY_RANGE;
+    let named =
+        annotated(pod, names::PRIORITY_MULTIPLIER, complaints, "a number above 0", |text| {
+            // Read as a decimal with three digits behind the point, which is as fine as weights are.
+            let weight = walras_host::config::weight_from(text.parse().ok()?)?;
+            Some(i64::from(weight.thousandths()) * 1000)
+        });
+    let priority = i64::from(pod.spec.priority.unwrap_or(0));
+    let factor = named.unwrap_or(1_000_000 + priority * 100).clamp(low, high);
+    let factor = Ratio::from_millionths(factor.unsigned_abs());
+    let thousandths =
+        request.max(Millicores::new(1)).scale_floor(factor).get().saturating_mul(1000);
+    let thousandths = u32::try_from(thousandths).unwrap_or(u32::MAX);
+    let thousandths = thousandths.clamp(1000, Weight::LIMIT_THOUSANDTHS);
+    Weight::from_thousandths(thousandths).unwrap_or(Weight::ONE)
+}
+
+/// Whose pods share what was learned: those of one owner with the same containers. A name that is
+/// fit for a key of a ConfigMap; no part of it can have an underscore.
+fn workload(pod: &Pod) -> WorkloadKey {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
+    let (kind, name) = match owner {
+        None => ("Pod", pod.name()),
+        Some(owner) => (owner.kind.as_str(), without_hash(pod, &owner.kind, &owner.name)),
+    };
+    let mut key = format!("{}_{kind}_{name}", pod.namespace());
+    for container in pod.lasting_containers() {
+        key.push('_');
+        key += &container.name;
+    }
+    if key.len() > KEY_LONGEST {
+        let hash = format!("_{:016x}", fnv(key.as_bytes()));
+        key.truncate(KEY_LONGEST - hash.len());
+        key += &hash;
+    }
+    WorkloadKey::new(&key)
+}
+
+/// The name of what stands behind the owner: a Deployment makes a ReplicaSet for every rollout, and
+/// a CronJob a Job for every run.
+fn without_hash<'a>(pod: &Pod, kind: &str, name: &'a str) -> &'a str {
+    let Some((before, last)) = name.rsplit_once('-') else {
+        return name;
+    };
+    let is_hash = pod.label("pod-template-hash").is_some_and(|hash| hash == last);
+    let is_run = last.len() >= 8 && last.bytes().all(|byte| byte.is_ascii_digit());
+    let strip = match kind {
+        "ReplicaSet" => is_hash,
+        "Job" => is_run,
+        _ => false,
+    };
+    if strip { before } else { name }
+}
+
+/// An annotation's meaning; one without is complained about.
+fn annotated<T>(
+    pod: &Pod,
+    name: &str,
+    complaints: &mut Vec<String>,
+    what: &str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Option<T> {
+    let text = pod.annotation(name)?;
+    let meaning = read(text.trim());
+    if meaning.is_none() {
+        let shown: String = text.chars().take(60).collect();
+        complaints.push(format!("the annotation {name} is {shown:?}, which is not {what}"));
+    }
+    meaning
+}
+
+/// A hash that is the same everywhere.
+pub(super) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+impl fmt::Display for LeftAlone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OptedOut => write!(f, "{} is \"false\"", names::MANAGED),
+            Self::Namespace => f.write_str("its namespace is left alone"),
+            Self::Static => f.write_str("it is static: the API cannot change it"),
+            Self::Guaranteed => write!(
+                f,
+                "it is Guaranteed; the annotation {} \"false\" sizes it, too",
+                names::SKIP_GUARANTEED
+            ),
+            Self::BestEffort => {
+                f.write_str("it is BestEffort: a resize may not give it requests or limits")
+            }
+            Self::NotRunning => f.write_str("it does not run"),
+            Self::BeingDeleted => f.write_str("it is being deleted"),
+            Self::Finished => f.write_str("it has finished"),
+            Self::Restarts(container) => write!(
+                f,
+                "the resizePolicy of its container {container} says that a change of CPU restarts \
+                 it, and nothing is restarted"
+            ),
+            Self::Unreadable(error) => f.write_str(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

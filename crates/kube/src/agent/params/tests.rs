@@ -1,0 +1,89 @@
+//! Pods as JSON in, what the market is told of them out.
+
+use super::*;
+
+const FIXTURE: &str = include_str!("../../../testdata/params.txt");
+
+fn rules() -> Rules {
+    Rules {
+        baseline: Millicores::new(100),
+        node: Millicores::new(4000),
+        guaranteed: false,
+        respect_limits: false,
+        excluded: vec!["kube-system".to_owned(), "mbcas-system".to_owned()],
+        mode: Mode::LimitsOnly,
+        target_latency_ms: None,
+    }
+}
+
+/// A running pod with the fixture's fields on top.
+fn check(text: &str) -> String {
+    let pod: Pod = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    match judge(&pod, None, &rules()) {
+        Err(left) => format!("left alone: {left}"),
+        Ok(params) => {
+            let bounds = params.bounds;
+            let mut told = format!(
+                "{} {}..{} weight {} request {} limit {} came with {} {}",
+                params.mode,
+                bounds.min(),
+                bounds.max(),
+                params.weight,
+                params.request,
+                params.limit.map_or("none".to_owned(), |limit| limit.to_string()),
+                params.original_limit.map_or("none".to_owned(), |limit| limit.to_string()),
+                params.workload.as_str(),
+            );
+            if let Some(target) = params.target_latency_ms {
+                told += &format!(" within {target} ms");
+            }
+            for complaint in params.complaints {
+                told += &format!("\n{complaint}");
+            }
+            told
+        }
+    }
+}
+
+#[test]
+fn pods_are_sized_as_they_say_or_left_alone_for_a_reason() {
+    let mut cases = 0;
+    for case in FIXTURE.split("\ncase ").skip(1) {
+        let (name, rest) = case.split_once('\n').unwrap();
+        let (text, rest) = rest.split_once("----\n").unwrap();
+        let expected = rest.split("\n\n").next().unwrap().trim_end();
+        assert_eq!(check(text), expected, "{name}");
+        cases += 1;
+    }
+    assert!(cases >= 12, "{cases}");
+}
+
+#[test]
+fn guaranteed_pods_are_sized_where_that_is_configured() {
+    let text = r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "resources":
+        {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}]},
+        "status": {"phase": "Running", "qosClass": "Guaranteed"}}"#;
+    let pod: Pod = serde_json::from_str(text).unwrap();
+    assert_eq!(judge(&pod, None, &rules()), Err(LeftAlone::Guaranteed));
+    let all = Rules { guaranteed: true, ..rules() };
+    assert_eq!(judge(&pod, None, &all).unwrap().qos, Qos::Guaranteed);
+}
+
+#[test]
+fn a_limit_is_a_ceiling_only_where_that_is_configured() {
+    let text = r#"{"metadata": {"name": "web"}, "spec": {"containers": [{"name": "app", "resources":
+        {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}}]},
+        "status": {"phase": "Running", "qosClass": "Burstable"}}"#;
+    let pod: Pod = serde_json::from_str(text).unwrap();
+    assert_eq!(judge(&pod, None, &rules()).unwrap().bounds.max(), Millicores::new(4000));
+    let strict = Rules { respect_limits: true, ..rules() };
+    assert_eq!(judge(&pod, None, &strict).unwrap().bounds.max(), Millicores::new(2000));
+}
+
+#[test]
+fn what_there_is_to_divide_is_what_is_left() {
+    let node = Millicores::new(4000);
+    let reserve = Ratio::from_percent(10);
+    assert_eq!(capacity(node, reserve, Millicores::new(600)), Millicores::new(3000));
+    assert_eq!(capacity(node, reserve, Millicores::new(9000)), Millicores::ZERO);
+}

@@ -1,0 +1,281 @@
+//! What the API server says about this node: its pods, their namespaces, itself, and the settings.
+//!
+//! Watched in the background; the loop takes a copy when something changed and never waits. What
+//! was seen last stays true while the API server is away. Nothing counts before everything was seen
+//! once: a pod must not be sized before it is known that its namespace wants it left alone.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
+use k8s_openapi::serde::de::DeserializeOwned;
+use kube::core::PartialObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use tracing::{debug, info, warn};
+use walras_core::units::Millicores;
+
+use crate::client::WATCH_S;
+use crate::names;
+use crate::pod::{Pod, millicores};
+
+/// The keys of a ConfigMap.
+pub type Data = BTreeMap<String, String>;
+
+/// What was seen, shared between the watches and the loop.
+#[derive(Debug, Default)]
+pub struct World(Mutex<Seen>);
+
+/// What was seen at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Grows with every change.
+    pub generation: u64,
+    /// The node's pods, by uid.
+    pub pods: BTreeMap<String, Arc<Pod>>,
+    /// What namespaces say about the mode, where they do.
+    pub modes: Arc<BTreeMap<String, String>>,
+    /// What the node has for pods.
+    pub allocatable: Millicores,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    generation: u64,
+    pods: Option<BTreeMap<String, Arc<Pod>>>,
+    modes: Option<Arc<BTreeMap<String, String>>>,
+    allocatable: Option<Millicores>,
+    /// The settings, where they were looked for: nothing if there are none.
+    config: Option<Option<Data>>,
+    config_generation: u64,
+    /// What cannot be watched, and why.
+    troubles: BTreeMap<&'static str, String>,
+}
+
+/// Which pods, and which settings.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The node.
+    pub node: String,
+    /// The namespace of the settings.
+    pub namespace: String,
+    /// Whether the settings are in a ConfigMap.
+    pub watch_config: bool,
+}
+
+/// Watches everything, for as long as it is polled.
+pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
+    let of_node = watcher::Config::default()
+        .timeout(WATCH_S)
+        .fields(&format!("spec.nodeName={}", scope.node));
+    let named = |name: &str| {
+        watcher::Config::default().timeout(WATCH_S).fields(&format!("metadata.name={name}"))
+    };
+    let pods = follow("pods", Api::<Pod>::all(client.clone()), of_node, &world, |seen, pods| {
+        seen.pods = Some(pods);
+    });
+    let node = Api::<Node>::all(client.clone());
+    let node = follow("the node", node, named(&scope.node), &world, |seen, nodes| {
+        let node = nodes.values().next();
+        let status = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
+        let cpu = status.and_then(|amounts| amounts.get("cpu"));
+        match cpu.map(|cpu| millicores(&cpu.0)) {
+            Some(Ok(cpu)) => seen.allocatable = Some(cpu),
+            Some(Err(error)) => warn!("what the node has cannot be read: {error}"),
+            None => {}
+        }
+    });
+    let config = async {
+        if scope.watch_config {
+            let maps = Api::<ConfigMap>::namespaced(client.clone(), &scope.namespace);
+            follow("the ConfigMap", maps, named(names::CONFIG), &world, |seen, maps| {
+                let data = maps.values().next().map(|map| map.data.clone().unwrap_or_default());
+                seen.set_config(data);
+            })
+            .await;
+        }
+    };
+    tokio::join!(pods, node, config, watch_namespaces(client.clone(), &world));
+}
+
+async fn watch_namespaces(client: Client, world: &World) {
+    let config = watcher::Config::default().timeout(WATCH_S);
+    let stream =
+        watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config).default_backoff();
+    let mode = |meta: &PartialObjectMeta<Namespace>| {
+        meta.annotations().get(names::MODE).map(|mode| (meta.name_any(), mode.clone()))
+    };
+    gather("namespaces", stream, world, mode, |seen, modes| {
+        // Most changes of namespaces say nothing about the mode.
+        if seen.modes.as_deref() == Some(&modes) {
+            return;
+        }
+        seen.modes = Some(Arc::new(modes));
+    })
+    .await;
+}
+
+/// Watches one kind of object whole, by uid.
+async fn follow<K>(
+    what: &'static str,
+    api: Api<K>,
+    config: watcher::Config,
+    world: &World,
+    take: impl Fn(&mut Seen, BTreeMap<String, Arc<K>>),
+) where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
+{
+    let stream = watcher(api, config)
+        .modify(|object| object.meta_mut().managed_fields = None)
+        .default_backoff();
+    let keyed = |object: &K| Some((object.uid()?, Arc::new(object.clone())));
+    gather(what, stream, world, keyed, take).await;
+}
+
+/// Keeps a map of what a watch sees, and hands it over after every change.
+async fn gather<O, K, V>(
+    what: &'static str,
+    stream: impl futures_util::Stream<Item = watcher::Result<Event<O>>>,
+    world: &World,
+    keyed: impl Fn(&O) -> Option<(K, V)>,
+    take: impl Fn(&mut Seen, BTreeMap<K, V>),
+) where
+    O: ResourceExt,
+    K: Ord + Clone,
+    V: Clone,
+{
+    let mut stream = std::pin::pin!(stream);
+    let mut all: BTreeMap<K, V> = BTreeMap::new();
+    // Which entry an object has, so that it can be taken out when the object is gone.
+    let mut by_name: BTreeMap<(Option<String>, String), K> = BTreeMap::new();
+    let mut complete = false;
+    while let Some(event) = stream.next().await {
+        let changed = match event {
+            Ok(Event::Init) => {
+                all.clear();
+                by_name.clear();
+                complete = false;
+                false
+            }
+            Ok(Event::InitApply(object) | Event::Apply(object)) => {
+                let name = (object.namespace(), object.name_any());
+                if let Some(before) = by_name.remove(&name) {
+                    all.remove(&before);
+                }
+                if let Some((key, value)) = keyed(&object) {
+                    by_name.insert(name, key.clone());
+                    all.insert(key, value);
+                }
+                complete
+            }
+            Ok(Event::Delete(object)) => {
+                let name = (object.namespace(), object.name_any());
+                if let Some(before) = by_name.remove(&name) {
+                    all.remove(&before);
+                }
+                complete
+            }
+            Ok(Event::InitDone) => {
+                complete = true;
+                debug!("{what}: {} seen", all.len());
+                true
+            }
+            Err(error) => {
+                world.lock().troubled(what, &error);
+                continue;
+            }
+        };
+        let mut seen = world.lock();
+        seen.untroubled(what);
+        if changed {
+            take(&mut seen, all.clone());
+            seen.generation += 1;
+        }
+    }
+}
+
+// === impl World ===
+
+impl World {
+    /// Everything, if it was all seen and something is newer than `generation`.
+    #[must_use]
+    pub fn newer_than(&self, generation: u64) -> Option<Snapshot> {
+        let seen = self.lock();
+        if seen.generation == generation {
+            return None;
+        }
+        // Nothing counts before the settings are known.
+        seen.config.as_ref()?;
+        Some(Snapshot {
+            generation: seen.generation,
+            pods: seen.pods.clone()?,
+            modes: seen.modes.clone()?,
+            allocatable: seen.allocatable?,
+        })
+    }
+
+    /// The settings, if they are known and newer than `generation`, with their generation.
+    #[must_use]
+    pub fn config_newer_than(&self, generation: u64) -> Option<(u64, Option<Data>)> {
+        let seen = self.lock();
+        let config = seen.config.clone()?;
+        (seen.config_generation > generation).then_some((seen.config_generation, config))
+    }
+
+    /// The settings come from elsewhere.
+    pub fn set_config(&self, data: Data) {
+        self.lock().set_config(Some(data));
+    }
+
+    /// Whether everything was seen once.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let seen = self.lock();
+        seen.pods.is_some()
+            && seen.modes.is_some()
+            && seen.allocatable.is_some()
+            && seen.config.is_some()
+    }
+
+    /// What cannot be watched, in sentences.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let seen = self.lock();
+        let each = seen.troubles.iter();
+        each.map(|(what, error)| format!("The API server cannot be asked for {what}: {error}."))
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Seen ===
+
+impl Seen {
+    fn set_config(&mut self, data: Option<Data>) {
+        if self.config.as_ref() != Some(&data) {
+            self.config = Some(data);
+            self.config_generation += 1;
+            self.generation += 1;
+        }
+    }
+
+    fn troubled(&mut self, what: &'static str, error: &watcher::Error) {
+        let told = self.troubles.insert(what, error.to_string());
+        if told.is_none() {
+            warn!("{what} cannot be watched for now; what was seen last stays: {error}");
+        } else {
+            debug!("{what} cannot be watched: {error}");
+        }
+    }
+
+    fn untroubled(&mut self, what: &'static str) {
+        if self.troubles.remove(what).is_some() {
+            info!("{what} can be watched again");
+        }
+    }
+}

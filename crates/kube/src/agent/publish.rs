@@ -1,0 +1,196 @@
+//! Writes PodAllocations: what each pod should have, for the controller to carry out.
+//!
+//! The loop leaves wishes in the [`Outbox`] and never waits; a task in the background takes them
+//! out, one after the other, at a bounded pace. Only the newest wish of a pod counts. When the API
+//! server is away, it is tried again after longer and longer pauses that differ from node to node,
+//! and then at the same bounded pace, so that nothing is stampeded.
+
+mod outbox;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tracing::{debug, info, warn};
+use walras_core::parse::quantity;
+use walras_core::units::{Millicores, Moment};
+
+pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
+use self::outbox::{Next, Outcome, Whose};
+use super::params::fnv;
+use crate::crd::{PodAllocation, PodAllocationSpec, name_of};
+use crate::names;
+use crate::pod::Pod;
+
+/// How long one write may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A label's value can be no longer.
+const LABEL_LONGEST: usize = 63;
+/// An explanation is cut to this many characters.
+const EXPLANATION_LONGEST: usize = 500;
+
+/// The key of a pod's allocation.
+#[must_use]
+pub fn key_of(pod: &Pod) -> Key {
+    Key {
+        namespace: pod.namespace().to_owned(),
+        name: name_of(pod.namespace(), pod.name(), pod.uid()),
+    }
+}
+
+/// A node's name as a label's value: cut where it is too long, but still different from others'.
+#[must_use]
+pub fn node_label(node: &str) -> String {
+    if node.len() <= LABEL_LONGEST {
+        return node.to_owned();
+    }
+    let hash = format!("-{:016x}", fnv(node.as_bytes()));
+    let kept: String = node.chars().take(LABEL_LONGEST - hash.len()).collect();
+    format!("{kept}{hash}")
+}
+
+/// Writes what is in the outbox, for as long as it is polled.
+pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
+    let label = node_label(&node);
+    let started = Instant::now();
+    let now = || {
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Moment::from_ms(ms)
+    };
+    let mut pause = Duration::from_millis(500);
+    while let Err(error) = take_stock(&client, &label, &outbox).await {
+        outbox.set_problem(Some(format!("PodAllocations cannot be listed: {error}")));
+        warn!("PodAllocations cannot be listed; trying again: {error}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(15));
+    }
+    outbox.set_problem(None);
+    loop {
+        match outbox.next(now()) {
+            Next::Wait(until) => {
+                let wait = until.map_or(Duration::from_secs(60), |until| {
+                    Duration::from_micros(until.since(now()).as_us())
+                });
+                tokio::select! {
+                    () = outbox.told() => {}
+                    () = tokio::time::sleep(wait) => {}
+                }
+            }
+            Next::Do(job) => {
+                let outcome = carry_out(&client, &label, &job).await;
+                outbox.done(&job, &outcome, now());
+            }
+        }
+    }
+}
+
+/// Finds out what there is already, so that it is neither written again nor left behind.
+async fn take_stock(client: &Client, label: &str, outbox: &Outbox) -> kube::Result<()> {
+    let all = Api::<PodAllocation>::all(client.clone());
+    let of_node = ListParams::default().labels(&format!("{}={label}", names::NODE));
+    let listed = tokio::time::timeout(PATIENCE, all.list(&of_node)).await;
+    let listed = listed.unwrap_or_else(|_| Err(too_late()))?;
+    for allocation in listed {
+        let metadata = allocation.metadata;
+        let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else {
+            continue;
+        };
+        let owner = metadata.owner_references.into_iter().flatten().next();
+        let uid = owner.map(|owner| owner.uid).unwrap_or_default();
+        outbox.found(Key { namespace, name }, &uid, desired_in(&allocation.spec));
+    }
+    outbox.stock_taken();
+    Ok(())
+}
+
+async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {
+    let api = Api::<PodAllocation>::namespaced(client.clone(), &job.key.namespace);
+    let name = &job.key.name;
+    let result = match &job.desired {
+        Some(desired) => {
+            let body = allocation(&job.key, &job.whose, desired, label);
+            let params = PatchParams::apply(names::AGENT_MANAGER).force();
+            let patch = Patch::Apply(&body);
+            let call = api.patch(name, &params, &patch);
+            tokio::time::timeout(PATIENCE, call).await.map(|done| done.map(drop))
+        }
+        None => {
+            let params = DeleteParams::default();
+            let call = api.delete(name, &params);
+            tokio::time::timeout(PATIENCE, call).await.map(|done| done.map(drop))
+        }
+    };
+    match result.unwrap_or_else(|_| Err(too_late())) {
+        Ok(()) => {
+            debug!("{}/{name}: written", job.key.namespace);
+            Outcome::Done
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 && job.desired.is_none() => {
+            Outcome::Done
+        }
+        Err(kube::Error::Api(status)) if matches!(status.code, 400..=428 | 430..=499) => {
+            info!("{}/{name}: refused: {}", job.key.namespace, status.message);
+            Outcome::Refused(status.message.clone())
+        }
+        Err(error) => {
+            debug!("{}/{name}: not written: {error}", job.key.namespace);
+            Outcome::Away(error.to_string())
+        }
+    }
+}
+
+/// The object as it is applied.
+fn allocation(key: &Key, whose: &Whose, desired: &Desired, label: &str) -> serde_json::Value {
+    let explanation: String = desired.why.chars().take(EXPLANATION_LONGEST).collect();
+    let spec = PodAllocationSpec {
+        namespace: key.namespace.clone(),
+        pod_name: whose.pod.clone(),
+        desired_cpu_request: desired.request.to_string(),
+        desired_cpu_limit: desired.limit.to_string(),
+        shadow_price_cpu: Some(desired.price.to_f64()),
+        explanation: Some(explanation).filter(|text| !text.is_empty()),
+    };
+    json!({
+        "apiVersion": "allocation.mbcas.io/v1alpha1",
+        "kind": "PodAllocation",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": { names::NODE: label },
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Pod", "name": whose.pod, "uid": whose.uid,
+            }],
+        },
+        "spec": spec,
+    })
+}
+
+fn desired_in(spec: &PodAllocationSpec) -> Option<Desired> {
+    let cpu = |text: &str| quantity(text.as_bytes()).ok()?.millicores_ceil().ok();
+    Some(Desired {
+        request: cpu(&spec.desired_cpu_request)?,
+        limit: cpu(&spec.desired_cpu_limit).filter(|limit| *limit > Millicores::ZERO)?,
+        price: walras_core::units::Ratio::ZERO,
+        why: String::new(),
+    })
+}
+
+fn too_late() -> kube::Error {
+    let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the API server did not answer");
+    kube::Error::Service(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_of_a_node_is_still_a_label() {
+        assert_eq!(node_label("node-1"), "node-1");
+        let (one, other) = (node_label(&"x".repeat(70)), node_label(&"x".repeat(71)));
+        assert_eq!((one.len(), other.len()), (63, 63));
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,397 @@
+//! The wishes that are not written yet, and whose turn it is: state without I/O.
+//!
+//! There is one entry for each PodAllocation, so it is bounded by the number of pods. A newer wish
+//! replaces an older one. What was written is remembered, so that only changes are written. Time is
+//! an argument.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use walras_core::rng::Rng;
+use walras_core::units::{Millicores, Moment, Ratio, Span};
+
+/// So many writes a second, on average.
+const WRITES_PER_S: u64 = 20;
+/// So many at once.
+const BURST: u64 = 20;
+/// The first pause after a failure.
+const PAUSE_FIRST: Span = Span::from_ms(500);
+/// The longest pause while the API server is away.
+const PAUSE_LONGEST: Span = Span::from_s(15);
+/// The longest pause of one object that is refused.
+const REFUSED_LONGEST: Span = Span::from_s(300);
+/// What changes less than this is never worth a write.
+const LEAST_CHANGE: Millicores = Millicores::new(10);
+
+/// Which PodAllocation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Which pod it is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Whose {
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's uid.
+    pub uid: String,
+}
+
+/// What a pod should have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    /// The guarantee.
+    pub request: Millicores,
+    /// The cap.
+    pub limit: Millicores,
+    /// What CPU costs on the node.
+    pub price: Ratio,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Whether a wish can wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Somebody is held back.
+    AtOnce,
+    /// Not before the interval is over.
+    InTime,
+}
+
+/// How often one object is written, and what is worth it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The least time between two writes that can wait.
+    pub interval: Span,
+    /// What changes by less is not written.
+    pub band: Ratio,
+}
+
+/// A write to be made: the object, or its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Which one.
+    pub key: Key,
+    /// For whom.
+    pub whose: Whose,
+    /// What it should say; nothing to delete it.
+    pub desired: Option<Desired>,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Next {
+    Do(Job),
+    /// Nothing before this moment; nothing at all where there is none.
+    Wait(Option<Moment>),
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// This object was refused.
+    Refused(String),
+    /// The API server is away, or has too much to do.
+    Away(String),
+}
+
+/// The wishes that are not written yet.
+#[derive(Debug)]
+pub struct Outbox {
+    inner: Mutex<Inner>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct Inner {
+    entries: BTreeMap<Key, Entry>,
+    /// Who is sized, once that is known.
+    managed: Option<BTreeSet<Key>>,
+    stock_taken: bool,
+    pace: Pace,
+    /// Writes that may be made now, in thousandths.
+    tokens: u64,
+    tokens_at: Moment,
+    failures: u32,
+    not_before: Moment,
+    random: Rng,
+    problem: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    whose: Whose,
+    desired: Option<Desired>,
+    urgent: bool,
+    /// What the API server has, as far as is known.
+    written: Option<(String, Desired)>,
+    written_at: Option<Moment>,
+    /// Whether the object may be there.
+    exists: bool,
+    refusals: u32,
+    not_before: Moment,
+}
+
+// === impl Outbox: the loop's side ===
+
+impl Outbox {
+    /// An empty one. Pauses differ with `seed`.
+    #[must_use]
+    pub fn new(pace: Pace, seed: u64) -> Self {
+        let inner = Inner {
+            entries: BTreeMap::new(),
+            managed: None,
+            stock_taken: false,
+            pace,
+            tokens: BURST * 1000,
+            tokens_at: Moment::ORIGIN,
+            failures: 0,
+            not_before: Moment::ORIGIN,
+            random: Rng::from_seed(seed),
+            problem: None,
+        };
+        Self { inner: Mutex::new(inner), news: Notify::new() }
+    }
+
+    /// Another pace from now on.
+    pub fn set_pace(&self, pace: Pace) {
+        self.lock().pace = pace;
+    }
+
+    /// What a pod should have. The newest wish counts.
+    pub fn put(&self, key: &Key, whose: (&str, &str), desired: Desired, urgency: Urgency) {
+        let mut inner = self.lock();
+        let entry = inner.entries.entry(key.clone()).or_default();
+        entry.desired = Some(desired);
+        entry.urgent |= urgency == Urgency::AtOnce;
+        entry.belongs_to(whose);
+        drop(inner);
+        self.news.notify_one();
+    }
+
+    /// What a pod should have if nothing was said of it yet.
+    pub fn introduce(&self, key: &Key, whose: (&str, &str), desired: Desired) {
+        let known = {
+            let inner = self.lock();
+            let entry = inner.entries.get(key);
+            entry.is_some_and(|it| it.desired.is_some() && it.whose.uid == whose.1)
+        };
+        if !known {
+            self.put(key, whose, desired, Urgency::InTime);
+        }
+    }
+
+    /// These are sized, and no others: what there is of others is deleted.
+    pub fn keep_only(&self, managed: BTreeSet<Key>) {
+        let mut inner = self.lock();
+        for (key, entry) in &mut inner.entries {
+            if !managed.contains(key) {
+                entry.desired = None;
+            }
+        }
+        inner.entries.retain(|_, entry| entry.desired.is_some() || entry.exists);
+        inner.managed = Some(managed);
+        drop(inner);
+        self.news.notify_one();
+    }
+
+    /// What is wrong, in a sentence.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.lock().problem.clone()
+    }
+
+    /// Whether everything that was wished for is written.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let inner = self.lock();
+        let pace = inner.pace;
+        !inner.entries.values().any(|entry| entry.wants(pace).is_some())
+    }
+}
+
+// === impl Outbox: the writer's side ===
+
+impl Outbox {
+    /// This one is there already.
+    pub(super) fn found(&self, key: Key, uid: &str, desired: Option<Desired>) {
+        let mut inner = self.lock();
+        let entry = inner.entries.entry(key).or_default();
+        entry.exists = true;
+        entry.written = desired.map(|desired| (uid.to_owned(), desired));
+    }
+
+    /// All that are there were found.
+    pub(super) fn stock_taken(&self) {
+        self.lock().stock_taken = true;
+    }
+
+    pub(super) fn set_problem(&self, problem: Option<String>) {
+        self.lock().problem = problem;
+    }
+
+    /// Waits until there may be something new.
+    pub(super) async fn told(&self) {
+        self.news.notified().await;
+    }
+
+    /// What to do now.
+    pub(super) fn next(&self, now: Moment) -> Next {
+        let mut inner = self.lock();
+        inner.next(now)
+    }
+
+    /// What became of a job.
+    pub(super) fn done(&self, job: &Job, outcome: &Outcome, now: Moment) {
+        let mut inner = self.lock();
+        inner.done(job, outcome, now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    fn next(&mut self, now: Moment) -> Next {
+        // Before it is known who is sized, what is there must not be taken for left behind.
+        if !self.stock_taken || self.managed.is_none() {
+            return Next::Wait(None);
+        }
+        let mut first: Option<(Moment, bool, &Key)> = None;
+        for (key, entry) in &self.entries {
+            if let Some(due) = entry.due(self.pace)
+                && first.is_none_or(|(at, urgent, _)| {
+                    (due.max(now), !entry.urgent) < (at.max(now), !urgent)
+                })
+            {
+                first = Some((due, entry.urgent, key));
+            }
+        }
+        let Some((due, _, key)) = first else {
+            return Next::Wait(None);
+        };
+        let key = key.clone();
+        let due = due.max(self.not_before);
+        if due > now {
+            return Next::Wait(Some(due));
+        }
+        if let Err(later) = self.take_token(now) {
+            return Next::Wait(Some(later));
+        }
+        let entry = self.entries.get_mut(&key).expect("it was just found");
+        entry.urgent = false;
+        let (whose, desired) = (entry.whose.clone(), entry.desired.clone());
+        Next::Do(Job { key, whose, desired })
+    }
+
+    fn done(&mut self, job: &Job, outcome: &Outcome, now: Moment) {
+        let entry = self.entries.entry(job.key.clone()).or_default();
+        match outcome {
+            Outcome::Done => {
+                self.failures = 0;
+                self.problem = None;
+                entry.refusals = 0;
+                entry.written_at = Some(now);
+                entry.exists = job.desired.is_some();
+                entry.written = job.desired.clone().map(|desired| (job.whose.uid.clone(), desired));
+                if entry.desired.is_none() && !entry.exists {
+                    self.entries.remove(&job.key);
+                }
+            }
+            Outcome::Refused(because) => {
+                entry.refusals = entry.refusals.saturating_add(1);
+                let refusals = entry.refusals;
+                let pause = pause(refusals, REFUSED_LONGEST, &mut self.random);
+                let entry = self.entries.entry(job.key.clone()).or_default();
+                entry.not_before = now + pause;
+                // Others may go on, and a single refusal can be a pod that is about to end.
+                if refusals > 2 {
+                    let Key { namespace, name } = &job.key;
+                    self.problem =
+                        Some(format!("The PodAllocation {namespace}/{name} is refused: {because}"));
+                }
+            }
+            Outcome::Away(because) => {
+                self.failures = self.failures.saturating_add(1);
+                self.not_before = now + pause(self.failures, PAUSE_LONGEST, &mut self.random);
+                self.problem = Some(format!("PodAllocations cannot be written: {because}"));
+            }
+        }
+    }
+
+    fn take_token(&mut self, now: Moment) -> Result<(), Moment> {
+        let passed = now.since(self.tokens_at).as_ms_floor();
+        let more = passed.saturating_mul(WRITES_PER_S);
+        if more > 0 {
+            self.tokens = self.tokens.saturating_add(more).min(BURST * 1000);
+            self.tokens_at = now;
+        }
+        match self.tokens.checked_sub(1000) {
+            Some(left) => {
+                self.tokens = left;
+                Ok(())
+            }
+            None => Err(now + Span::from_ms((1000 - self.tokens).div_ceil(WRITES_PER_S))),
+        }
+    }
+}
+
+/// A pause that doubles with every failure, and is up to half as short by chance.
+fn pause(failures: u32, longest: Span, random: &mut Rng) -> Span {
+    let doubled = PAUSE_FIRST.as_us().saturating_mul(1 << failures.saturating_sub(1).min(20));
+    let most = doubled.min(longest.as_us());
+    Span::from_us(most / 2 + random.below(most / 2 + 1))
+}
+
+// === impl Entry ===
+
+impl Entry {
+    fn belongs_to(&mut self, (pod, uid): (&str, &str)) {
+        if self.whose.uid != uid {
+            self.whose = Whose { pod: pod.to_owned(), uid: uid.to_owned() };
+            self.urgent = true;
+            self.refusals = 0;
+            self.not_before = Moment::ORIGIN;
+        }
+    }
+
+    /// Whether a write is wanted, and whether it can wait for the interval.
+    fn wants(&self, pace: Pace) -> Option<Urgency> {
+        let Some(desired) = &self.desired else {
+            return self.exists.then_some(Urgency::AtOnce);
+        };
+        let Some((uid, written)) = &self.written else {
+            return Some(Urgency::AtOnce);
+        };
+        let differs = *uid != self.whose.uid
+            || is_worth_it(written.limit, desired.limit, pace.band)
+            || is_worth_it(written.request, desired.request, pace.band);
+        let urgency = if self.urgent { Urgency::AtOnce } else { Urgency::InTime };
+        differs.then_some(urgency)
+    }
+
+    fn due(&self, pace: Pace) -> Option<Moment> {
+        let at = match (self.wants(pace)?, self.written_at) {
+            (Urgency::InTime, Some(written_at)) => written_at + pace.interval,
+            (Urgency::AtOnce, _) | (Urgency::InTime, None) => Moment::ORIGIN,
+        };
+        Some(at.max(self.not_before))
+    }
+}
+
+fn is_worth_it(written: Millicores, desired: Millicores, band: Ratio) -> bool {
+    written.abs_diff(desired) >= LEAST_CHANGE.max(written.scale_floor(band))
+}
+
+#[cfg(test)]
+mod tests;

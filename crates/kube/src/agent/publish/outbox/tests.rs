@@ -1,0 +1,149 @@
+//! Wishes in, writes out, on a clock that the test moves.
+
+use super::*;
+
+const PACE: Pace = Pace { interval: Span::from_s(5), band: Ratio::from_percent(2) };
+
+fn key(name: &str) -> Key {
+    Key { namespace: "shop".to_owned(), name: name.to_owned() }
+}
+
+fn desired(limit: u64) -> Desired {
+    Desired {
+        request: Millicores::new(100),
+        limit: Millicores::new(limit),
+        price: Ratio::ZERO,
+        why: String::new(),
+    }
+}
+
+fn outbox(managed: &[&str]) -> Outbox {
+    let outbox = Outbox::new(PACE, 1);
+    outbox.stock_taken();
+    outbox.keep_only(managed.iter().map(|name| key(name)).collect());
+    outbox
+}
+
+fn put(outbox: &Outbox, name: &str, limit: u64, urgency: Urgency) {
+    outbox.put(&key(name), (name, "u1"), desired(limit), urgency);
+}
+
+/// What is written at this moment, all of it successfully.
+fn written(outbox: &Outbox, at_ms: u64) -> Vec<String> {
+    let now = Moment::from_ms(at_ms);
+    let mut all = Vec::new();
+    while let Next::Do(job) = outbox.next(now) {
+        all.push(match &job.desired {
+            Some(desired) => format!("{}={}", job.key.name, desired.limit),
+            None => format!("{} deleted", job.key.name),
+        });
+        outbox.done(&job, &Outcome::Done, now);
+    }
+    all
+}
+
+#[test]
+fn only_the_newest_wish_of_a_pod_is_written_and_only_if_it_changed_enough() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::InTime);
+    put(&outbox, "web", 500, Urgency::InTime);
+    assert_eq!(written(&outbox, 0), ["web=500m"]);
+    put(&outbox, "web", 505, Urgency::AtOnce);
+    assert_eq!(written(&outbox, 60_000), Vec::<String>::new(), "within the band");
+    put(&outbox, "web", 510, Urgency::InTime);
+    assert_eq!(written(&outbox, 60_000), ["web=510m"]);
+}
+
+#[test]
+fn what_can_wait_waits_for_its_interval_and_a_raise_does_not() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 1000), ["web=400m"]);
+    put(&outbox, "web", 300, Urgency::InTime);
+    assert_eq!(outbox.next(Moment::from_ms(2000)), Next::Wait(Some(Moment::from_ms(6000))));
+    put(&outbox, "web", 800, Urgency::AtOnce);
+    assert_eq!(written(&outbox, 2000), ["web=800m"]);
+}
+
+#[test]
+fn writes_are_paced() {
+    let outbox = outbox(&[]);
+    for pod in 0..50 {
+        put(&outbox, &format!("p{pod}"), 400, Urgency::InTime);
+    }
+    assert_eq!(written(&outbox, 0).len(), 20);
+    assert_eq!(written(&outbox, 0).len(), 0);
+    assert_eq!(written(&outbox, 1000).len(), 20);
+    assert_eq!(written(&outbox, 10_000).len(), 10);
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn while_the_api_server_is_away_pauses_grow_and_then_the_newest_wish_is_written_once() {
+    let outbox = outbox(&["web", "db"]);
+    put(&outbox, "web", 400, Urgency::AtOnce);
+    put(&outbox, "db", 100, Urgency::AtOnce);
+    let mut now = Moment::ORIGIN;
+    let mut pauses = Vec::new();
+    for failure in 0..8 {
+        let Next::Do(job) = outbox.next(now) else { panic!("nothing to do at {now:?}") };
+        outbox.done(&job, &Outcome::Away("refused".to_owned()), now);
+        put(&outbox, "web", 500 + 100 * failure, Urgency::AtOnce);
+        let Next::Wait(Some(until)) = outbox.next(now) else { panic!("no pause") };
+        pauses.push(until.since(now).as_ms_floor());
+        now = until;
+    }
+    assert!(pauses[0] <= 500 && pauses.iter().all(|pause| *pause <= 15_000), "{pauses:?}");
+    assert!(pauses[7] >= 7500, "{pauses:?}");
+    assert!(outbox.problem().is_some());
+    let mut all = written(&outbox, now.as_ms_floor() + 1);
+    all.sort_unstable();
+    assert_eq!(all, ["db=100m", "web=1200m"]);
+    assert_eq!(outbox.problem(), None);
+}
+
+#[test]
+fn one_that_is_refused_does_not_hold_up_the_others() {
+    let outbox = outbox(&["a", "b"]);
+    put(&outbox, "a", 400, Urgency::AtOnce);
+    put(&outbox, "b", 400, Urgency::AtOnce);
+    let Next::Do(job) = outbox.next(Moment::ORIGIN) else { panic!("nothing to do") };
+    outbox.done(&job, &Outcome::Refused("invalid".to_owned()), Moment::ORIGIN);
+    assert_eq!(written(&outbox, 0), ["b=400m"]);
+    assert_eq!(written(&outbox, 1000), ["a=400m"]);
+}
+
+#[test]
+fn what_is_there_already_is_not_written_again_and_what_is_left_behind_is_deleted() {
+    let outbox = Outbox::new(PACE, 1);
+    outbox.found(key("old"), "u0", Some(desired(100)));
+    outbox.found(key("web"), "u1", Some(desired(400)));
+    outbox.found(key("again"), "u0", Some(desired(400)));
+    put(&outbox, "web", 400, Urgency::InTime);
+    put(&outbox, "again", 400, Urgency::InTime);
+    assert_eq!(outbox.next(Moment::ORIGIN), Next::Wait(None), "not before everything is known");
+    outbox.stock_taken();
+    outbox.keep_only([key("web"), key("again")].into());
+    let mut all = written(&outbox, 0);
+    all.sort_unstable();
+    assert_eq!(all, ["again=400m", "old deleted"], "another pod of the same name is written");
+}
+
+#[test]
+fn who_is_not_sized_any_more_loses_its_allocation() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 0), ["web=400m"]);
+    outbox.keep_only(BTreeSet::new());
+    assert_eq!(written(&outbox, 0), ["web deleted"]);
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn who_was_never_written_is_not_deleted() {
+    let outbox = Outbox::new(PACE, 1);
+    outbox.stock_taken();
+    put(&outbox, "web", 400, Urgency::InTime);
+    outbox.keep_only(BTreeSet::new());
+    assert_eq!(written(&outbox, 0), Vec::<String>::new());
+}

@@ -1,0 +1,275 @@
+//! An agent at work: turns the loop, takes over changed settings, keeps what was learned.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use tracing::{error, info, warn};
+use walras_core::node::Node;
+use walras_core::units::{Moment, Span, WorkloadKey};
+use walras_host::board::Board;
+use walras_host::config::environment;
+use walras_host::daemon::signal::Asked;
+use walras_host::drive::{Drive, Outside, cpus_online};
+
+use super::config::AgentConfig;
+use super::link::{Link, Shelf};
+use super::outside::{Kubernetes, Terms};
+use super::pods::{Data, World};
+use super::tables::{self, Ledger, Tables};
+use super::{Options, identity, recorder};
+
+/// How often a file with settings is looked at.
+const FILE_EVERY: Span = Span::from_s(2);
+
+/// An agent at work.
+pub(super) struct Running<'a> {
+    options: &'a Options,
+    config: AgentConfig,
+    shelf: Shelf,
+    board: Arc<Board>,
+    drive: Drive<Kubernetes>,
+    world: Arc<World>,
+    ledger: Ledger,
+    config_generation: u64,
+    file_at: Moment,
+    ready: bool,
+}
+
+/// The settings that a file has: JSON or lines of `key: value`.
+pub(super) fn config_in(file: &Path) -> Result<AgentConfig, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    read(&data_in(&text)?)
+}
+
+fn read(data: &Data) -> Result<AgentConfig, String> {
+    let variable = |name: &str| environment(name)?.into_string().ok();
+    AgentConfig::read(data, variable).map_err(|problems| problems.to_string())
+}
+
+fn data_in(text: &str) -> Result<Data, String> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text).map_err(|error| error.to_string());
+    }
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    });
+    let pairs = lines.map(|(place, line)| {
+        let (key, value) = line.split_once(':').ok_or_else(|| {
+            format!("line {} is not `key: value`: {}", place + 1, line.escape_debug())
+        })?;
+        let value = value.trim();
+        let quoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
+        Ok((key.trim().to_owned(), quoted.unwrap_or(value).to_owned()))
+    });
+    pairs.collect()
+}
+
+// === impl Running ===
+
+impl<'a> Running<'a> {
+    pub(super) fn new(
+        options: &'a Options,
+        config: AgentConfig,
+        shelf: Shelf,
+        board: Arc<Board>,
+        drive: Drive<Kubernetes>,
+        world: Arc<World>,
+    ) -> Self {
+        Self {
+            options,
+            config,
+            shelf,
+            board,
+            drive,
+            world,
+            ledger: Ledger::default(),
+            config_generation: 0,
+            file_at: Moment::ORIGIN,
+            ready: false,
+        }
+    }
+
+    /// Turns the loop until it is told to stop.
+    pub(super) fn run(mut self, link: Link, asked: &Receiver<Asked>) {
+        self.load_from_folder();
+        loop {
+            self.take_settings();
+            let wake_at = self.drive.step();
+            let price = self.drive.node().price();
+            self.drive.outside().set_price(price);
+            self.hear(&link);
+            let now = self.drive.outside().now();
+            if let Some(tables) = self.ledger.due(self.drive.node(), now) {
+                self.keep(&link, tables);
+            }
+            let wait = Duration::from_micros(wake_at.since(now).as_us());
+            match asked.recv_timeout(wait) {
+                Ok(Asked::Stop) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Asked::Reload) => self.file_at = Moment::ORIGIN,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+        self.stop(link);
+    }
+
+    fn stop(mut self, link: Link) {
+        let now = self.drive.outside().now();
+        let last = self.ledger.changed(self.drive.node(), now);
+        let given_back = self.drive.outside().give_back();
+        if given_back > 0 {
+            info!("{given_back} pods have back what the API server has for them");
+        }
+        match (&self.shelf, last) {
+            (Shelf::Folder(folder), Some(tables)) => {
+                save_to(folder, &tables);
+                link.stop(None);
+            }
+            (Shelf::ApiServer | Shelf::Folder(_), last) => link.stop(last),
+        }
+        info!("walras agent has stopped");
+    }
+
+    /// What the background found out.
+    fn hear(&mut self, link: &Link) {
+        for tables in link.loaded.try_iter() {
+            self.restore(tables);
+        }
+        for verdict in link.verdicts.try_iter() {
+            // A pod may be gone by the time somebody has judged it.
+            if self.drive.node().pods().any(|pod| *pod.uid == verdict.uid) {
+                self.drive.judge_latency(&verdict.uid, verdict.missed);
+            }
+        }
+        if !self.ready && self.world.is_complete() && self.config_generation > 0 {
+            self.ready = true;
+            self.board.set_waits_for(None);
+            info!("the pods of this node are known");
+        }
+    }
+
+    fn restore(&mut self, tables: Tables) {
+        for (workload, saved) in tables {
+            self.drive.restore_table(WorkloadKey::new(&workload), saved.as_bytes());
+        }
+        // What was just brought back is not news.
+        let now = self.drive.outside().now();
+        self.ledger.changed(self.drive.node(), now);
+    }
+
+    fn load_from_folder(&mut self) {
+        let Shelf::Folder(folder) = &self.shelf else {
+            return;
+        };
+        match tables::load_from(folder) {
+            Ok(tables) => self.restore(tables),
+            Err(error) => warn!("{}: what was learned is lost: {error}", folder.display()),
+        }
+    }
+
+    fn keep(&self, link: &Link, tables: Tables) {
+        match &self.shelf {
+            Shelf::ApiServer => link.save(tables),
+            Shelf::Folder(folder) if !self.options.dry_run => save_to(folder, &tables),
+            Shelf::Folder(_) => {}
+        }
+    }
+
+    /// Takes over settings that changed, if they are good ones.
+    fn take_settings(&mut self) {
+        if let Some(file) = &self.options.config {
+            let now = self.drive.outside().now();
+            if self.config_generation > 0 && now.since(self.file_at) < FILE_EVERY {
+                return;
+            }
+            self.file_at = now;
+            let read = config_in(file);
+            self.judge(read, self.config_generation.max(1));
+            return;
+        }
+        if let Some((generation, data)) = self.world.config_newer_than(self.config_generation) {
+            let read = read(&data.unwrap_or_else(BTreeMap::new));
+            self.judge(read, generation);
+        }
+    }
+
+    fn judge(&mut self, read: Result<AgentConfig, String>, generation: u64) {
+        match read {
+            Ok(newer) => {
+                self.drive.set_alert(None);
+                if self.config_generation == 0 || newer != self.config {
+                    self.take_over(newer);
+                }
+                self.config_generation = generation;
+            }
+            Err(because) => {
+                let alert = if self.config_generation == 0 {
+                    format!("The configuration is refused, so nothing is sized: {because}")
+                } else {
+                    format!(
+                        "The changed configuration is refused, and the old one holds: {because}"
+                    )
+                };
+                if self.board.state().problems.contains(&alert) {
+                    return;
+                }
+                error!("{alert}");
+                self.drive.set_alert(Some(alert));
+            }
+        }
+    }
+
+    fn take_over(&mut self, newer: AgentConfig) {
+        for note in &newer.notes {
+            info!("{note}");
+        }
+        let now = self.drive.outside().now();
+        let recorder = match recorder(self.options, &newer, now) {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                warn!("{error}");
+                None
+            }
+        };
+        let mut node = Node::new(cpus_online(), newer.profile.clone());
+        let learned = self.drive.node().tables();
+        let learned: Vec<_> = learned.map(|(key, table)| (key.clone(), table.save())).collect();
+        for (workload, saved) in learned {
+            node.table_restored(workload, saved.as_bytes());
+        }
+        self.board.set_identity(identity(self.options, &newer));
+        self.drive.outside().set_terms(Terms {
+            config: newer.clone(),
+            own_namespace: self.options.namespace.clone(),
+            dry_run: self.options.dry_run,
+        });
+        self.drive.start_over(node, recorder);
+        info!(
+            mode = %newer.mode, profile = newer.profile.name.name(),
+            actuation = ?newer.actuation, "a configuration holds"
+        );
+        self.config = newer;
+    }
+}
+
+fn save_to(folder: &Path, tables: &Tables) {
+    if let Err(error) = tables::save_to(folder, tables) {
+        warn!("{}: what was learned is not saved: {error}", folder.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_lines_or_json() {
+        let lines = data_in("# settings\nmode: off\nwriteInterval: \"5s\"\n").unwrap();
+        let json = data_in(r#"{"mode": "off", "writeInterval": "5s"}"#).unwrap();
+        assert_eq!(lines, json);
+        assert_eq!(data_in("mode").unwrap_err(), "line 1 is not `key: value`: mode");
+    }
+}

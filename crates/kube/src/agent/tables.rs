@@ -1,0 +1,178 @@
+//! What was learned, kept where it outlives the agent: in a ConfigMap for the node, or in a folder.
+//!
+//! The loop asks [`Ledger::due`] after every turn and hands on what it gets; writing is somebody
+//! else's business and never waited for. There is a bound on how large it all may be: what was not
+//! updated for longest is left out.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use walras_core::node::Node;
+use walras_core::units::{Moment, Span, WorkloadKey};
+
+use crate::names;
+
+/// A ConfigMap may have a megabyte; names and quotes take some of it.
+pub const BYTES_MAX: usize = 900_000;
+/// The least time between two saves.
+const BETWEEN: Span = Span::from_s(30);
+
+/// Tables as text, by workload.
+pub type Tables = BTreeMap<String, String>;
+
+/// Remembers what was saved last, and when each table last changed.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    seen: BTreeMap<WorkloadKey, Seen>,
+    saved: u64,
+    last: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    updates: u64,
+    changed_at: Moment,
+}
+
+// === impl Ledger ===
+
+impl Ledger {
+    /// What is to be saved now, if that is due and something was learned since.
+    pub fn due(&mut self, node: &Node, now: Moment) -> Option<Tables> {
+        if self.last.is_some_and(|last| now.since(last) < BETWEEN) {
+            return None;
+        }
+        self.last = Some(now);
+        self.changed(node, now)
+    }
+
+    /// What is to be saved, if something was learned since the last time.
+    pub fn changed(&mut self, node: &Node, now: Moment) -> Option<Tables> {
+        let mut total = 0_u64;
+        for (workload, table) in node.tables() {
+            let updates = table.updates();
+            total = total.wrapping_add(updates);
+            let seen = self.seen.entry(workload.clone());
+            let seen = seen.or_insert(Seen { updates, changed_at: now });
+            if seen.updates != updates {
+                *seen = Seen { updates, changed_at: now };
+            }
+        }
+        if total == self.saved {
+            return None;
+        }
+        self.saved = total;
+        let tables = node.tables().map(|(workload, table)| {
+            let changed_at = self.seen.get(workload).map_or(now, |seen| seen.changed_at);
+            (changed_at, workload.as_str().to_owned(), table.save())
+        });
+        Some(bounded(tables.collect(), BYTES_MAX))
+    }
+}
+
+/// As many as fit, the latest changed first.
+fn bounded(mut tables: Vec<(Moment, String, String)>, most: usize) -> Tables {
+    tables.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+    let mut bytes = 0;
+    let mut kept = Tables::new();
+    for (_, workload, table) in tables {
+        bytes += workload.len() + table.len();
+        if bytes > most {
+            break;
+        }
+        kept.insert(workload, table);
+    }
+    kept
+}
+
+/// The name of a node's ConfigMap.
+#[must_use]
+pub fn name_of(node: &str) -> String {
+    format!("{}{node}", names::TABLES_PREFIX)
+}
+
+/// What a ConfigMap has.
+///
+/// # Errors
+/// The API server does not answer, or does not allow it.
+pub async fn load(client: &Client, namespace: &str, node: &str) -> kube::Result<Tables> {
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let map = maps.get_opt(&name_of(node)).await?;
+    Ok(map.and_then(|map| map.data).unwrap_or_default())
+}
+
+/// Replaces what a ConfigMap has.
+///
+/// # Errors
+/// The API server does not answer, or does not allow it.
+pub async fn save(client: &Client, namespace: &str, node: &str, all: &Tables) -> kube::Result<()> {
+    let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": name_of(node), "labels": { "app.kubernetes.io/name": "walras" } },
+        "data": all,
+    });
+    let params = PatchParams::apply(names::AGENT_MANAGER).force();
+    maps.patch(&name_of(node), &params, &Patch::Apply(&map)).await.map(drop)
+}
+
+/// What a folder has; nothing if it has none yet.
+///
+/// # Errors
+/// The file is there and cannot be read.
+pub fn load_from(folder: &Path) -> io::Result<Tables> {
+    match std::fs::read(file_in(folder)) {
+        Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Tables::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Replaces what a folder has. A crash in between leaves what was there.
+///
+/// # Errors
+/// It cannot be written.
+pub fn save_to(folder: &Path, all: &Tables) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let text = serde_json::to_vec(all).map_err(io::Error::other)?;
+    let fresh = folder.join("tables.json.new");
+    std::fs::write(&fresh, text)?;
+    std::fs::File::open(&fresh)?.sync_all()?;
+    std::fs::rename(fresh, file_in(folder))
+}
+
+fn file_in(folder: &Path) -> PathBuf {
+    folder.join("tables.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_updated_for_longest_is_left_out() {
+        let table = |at, name: &str| (Moment::from_ms(at), name.to_owned(), "x".repeat(90));
+        let tables = vec![table(1, "old-000000"), table(3, "new-000000"), table(2, "mid-000000")];
+        let kept: Vec<_> = bounded(tables.clone(), 200).into_keys().collect();
+        assert_eq!(kept, ["mid-000000", "new-000000"]);
+        assert_eq!(bounded(tables, 1000).len(), 3);
+    }
+
+    #[test]
+    fn a_folder_gives_back_what_it_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("deeper");
+        assert_eq!(load_from(&place).unwrap(), Tables::new());
+        let tables = Tables::from([("shop_Pod_web_app".to_owned(), "{\"v\":1}".to_owned())]);
+        save_to(&place, &tables).unwrap();
+        assert_eq!(load_from(&place).unwrap(), tables);
+        std::fs::write(place.join("tables.json"), "{").unwrap();
+        assert!(load_from(&place).is_err());
+    }
+}
