@@ -1,8 +1,8 @@
 //! `walras`: the one program of this repository that people run.
 //!
 //! It parses the command line, runs one command, and turns what became of it into an exit code:
-//! 0 is fine, 2 is bad input or usage, 1 is anything else. Started under the name that kubectl looks
-//! for, it is a plugin of kubectl, with commands of its own.
+//! 0 is fine, 2 is bad input or usage, 1 is anything else. Started under the name that kubectl
+//! looks for, it is a plugin of kubectl, with commands of its own.
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -53,15 +53,13 @@ pub struct PodAllocationSpec {
     /// The pod's namespace: the one that this object is in.
     #[schemars(length(min = 1, max = 63))]
     #[x_kube(
-        validation = Rule::new("self == oldSelf")
-            .message("cannot change: an allocation is for one pod for as long as it exists")
+        validation = Rule::new("self == oldSelf").message("cannot change: make another object")
     )]
     pub namespace: String,
     /// The pod's name.
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(
-        validation = Rule::new("self == oldSelf")
-            .message("cannot change: an allocation is for one pod for as long as it exists")
+        validation = Rule::new("self == oldSelf").message("cannot change: make another object")
     )]
     pub pod_name: String,
     /// The CPU that the pod's containers should request together, for instance 450m.

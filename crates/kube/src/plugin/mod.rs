@@ -1,8 +1,8 @@
 //! What a person with kubectl asks for: what pods should have, to pause, and to go on.
 //!
 //! For `kubectl walras`, with the rights of whoever calls it; nothing that runs in a cluster uses
-//! this. What a change is made of is decided in [`pause`], from what is there, without any I/O; it is
-//! sent with the version it was decided from, so that two people at once cannot undo each other.
+//! this. What a change is made of is decided in [`pause`], from what is there, without any I/O; it
+//! is sent with the version it was decided from, so that two people at once cannot undo each other.
 
 pub mod pause;
 pub mod preview;

@@ -1,8 +1,8 @@
 //! What pausing and going on change, decided from what is there.
 //!
 //! A pause writes the mode `off` or `restore` where it is said, and beside it what was said before,
-//! so that going on brings that back. A pause of what is paused keeps the older memory. Whoever is not
-//! paused is not changed by going on.
+//! so that going on brings that back. A pause of what is paused keeps the older memory. Whoever is
+//! not paused is not changed by going on.
 
 use std::collections::BTreeMap;
 
@@ -158,13 +158,15 @@ mod tests {
     #[test]
     fn patches_name_the_version_that_they_were_decided_from() {
         let edit = Edit { mode: Some("off".to_owned()), before: None };
-        assert_eq!(
-            of_annotations(&edit, "7").to_string(),
-            r#"{"metadata":{"annotations":{"walras.dev/mode":"off","walras.dev/mode-before-pause":null},"resourceVersion":"7"}}"#
-        );
-        assert_eq!(
-            of_config(&edit, "7").to_string(),
-            r#"{"data":{"mode":"off"},"metadata":{"annotations":{"walras.dev/mode-before-pause":null},"resourceVersion":"7"}}"#
-        );
+        let annotations = |patch: &Value| patch["metadata"]["annotations"].clone();
+        let of_annotations = of_annotations(&edit, "7");
+        assert_eq!(of_annotations["metadata"]["resourceVersion"], "7");
+        let expected = json!({ "walras.dev/mode": "off", "walras.dev/mode-before-pause": null });
+        assert_eq!(annotations(&of_annotations), expected);
+        let of_config = of_config(&edit, "7");
+        assert_eq!(of_config["metadata"]["resourceVersion"], "7");
+        assert_eq!(of_config["data"], json!({ "mode": "off" }));
+        let expected = json!({ "walras.dev/mode-before-pause": null });
+        assert_eq!(annotations(&of_config), expected);
     }
 }

@@ -70,11 +70,7 @@ fn accounts_may_do_what_they_need_and_nothing_else() {
     install(&kubectl);
     let namespace = testbed.namespace("shop").unwrap();
     kubectl.apply(&pod(&namespace.name)).unwrap();
-    // kubectl reads a subresource before it patches one; the controller does not.
-    let reads = ["--verb=get", "--resource=pods/resize"];
-    kubectl.run(&[&["create", "clusterrole", "reads"], &reads[..]].concat()).unwrap();
-    let bound = ["--clusterrole=reads", "--serviceaccount=mbcas-system:walras-controller"];
-    kubectl.run(&[&["create", "clusterrolebinding", "reads"], &bound[..]].concat()).unwrap();
+    let_kubectl_read(&kubectl);
     await_policies(&kubectl, &namespace.name);
 
     for (how, patch, refused) in PATCHES {
@@ -86,6 +82,16 @@ fn accounts_may_do_what_they_need_and_nothing_else() {
     assert_eq!(limit, Some(&Value::from("300m")));
     of_others(&kubectl, &namespace.name);
     of_config(&kubectl, &namespace.name);
+}
+
+/// kubectl reads what it patches; the agent and the controller do not, and may not.
+fn let_kubectl_read(kubectl: &Kubectl) {
+    let reads = ["--verb=get", "--resource=pods,pods/resize,configmaps"];
+    kubectl.run(&[&["create", "clusterrole", "reads"], &reads[..]].concat()).unwrap();
+    let mut bind = vec!["create", "clusterrolebinding", "reads", "--clusterrole=reads"];
+    bind.extend(["--serviceaccount=mbcas-system:walras-controller"]);
+    bind.extend(["--serviceaccount=mbcas-system:walras-agent"]);
+    kubectl.run(&bind).unwrap();
 }
 
 /// What is in nobody's way, and what roles alone refuse.

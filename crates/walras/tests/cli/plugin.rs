@@ -8,7 +8,8 @@ use crate::{refusal_of, stdout_of};
 fn plugin(folder: &tempfile::TempDir, arguments: &[&str]) -> Command {
     let link = folder.path().join("kubectl-walras");
     if !link.exists() {
-        std::os::unix::fs::symlink(assert_cmd::cargo::cargo_bin!("walras"), &link).unwrap();
+        std::os::unix::fs::symlink(assert_cmd::cargo::cargo_bin!("walras"), &link)
+            .expect("a link can be made in a new folder");
     }
     let mut command = Command::new(link);
     command.args(arguments).env("KUBECONFIG", "none");
