@@ -93,8 +93,11 @@ impl Installed {
         let kubectl = self.testbed.kubectl()?;
         let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
         let manifests = manifests.to_str().context("a path that is text")?;
-        let all = kubectl.json(&["create", "--dry-run=client", "-k", manifests])?;
-        let items = all["items"].as_array().cloned().unwrap_or_default();
+        // One document after the other.
+        let args = ["create", "--dry-run=client", "-k", manifests, "-o", "json"];
+        let all = kubectl.run(&args)?;
+        let items = serde_json::Deserializer::from_str(&all).into_iter::<Value>();
+        let items = items.collect::<Result<Vec<Value>, _>>()?;
         ensure!(!items.is_empty(), "no manifests in {manifests}");
         // Kinds before objects of them.
         for kind in KINDS {

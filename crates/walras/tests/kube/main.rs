@@ -6,4 +6,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, also in what it calls")]
 
 mod controller;
+mod faults;
+mod installed;
+mod market;
+mod rights;
 mod stage;
