@@ -161,6 +161,13 @@ pub(crate) fn compile(
 /// What `cargo build --bins` makes with `args`.
 fn cargo_build(args: &[&str], what: &str, checkout: &Path) -> Result<Vec<PathBuf>> {
     let mut command = Command::new("cargo");
+    // What cargo tells a test of itself would make it build some packages anew.
+    for (name, _) in std::env::vars_os() {
+        let told = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+        if name.to_str().is_some_and(|name| told.iter().any(|start| name.starts_with(start))) {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(checkout).args(["build", "--quiet", "--bins"]);
     command.arg("--message-format=json-render-diagnostics").args(args);
     say(&format!("building {what} with cargo"));

@@ -89,6 +89,9 @@ pub(crate) fn prepare(call: &Call, places: &Places) -> Command {
 
 fn silent(call: &Call, places: &Places) -> Command {
     let mut command = Command::new(&call.program);
+    for name in told_by_cargo() {
+        command.env_remove(name);
+    }
     command.args(&call.args).current_dir(&places.root).env("CARGO_TARGET_DIR", &places.target);
     command.envs(call.env.iter().map(|(name, value)| (name, value)));
     if let Some(name) = call.without {
@@ -199,6 +202,15 @@ impl Outcome {
             Self::Passed | Self::NotRun(_) => false,
         }
     }
+}
+
+/// What cargo told this program of itself. Passed on, it would make cargo build some packages anew.
+fn told_by_cargo() -> impl Iterator<Item = std::ffi::OsString> {
+    let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(move |name| {
+        name.to_str().is_some_and(|name| starts.iter().any(|start| name.starts_with(start)))
+    })
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ use walras_testbed::{Image, Spec, Testbed, wait_for};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Where Walras is installed.
 pub(crate) const SYSTEM: &str = "mbcas-system";
+/// Where the load generator listens.
+const LOAD_PORT: u16 = 8080;
 /// What of the manifests makes sense without the pods that the installed programs stand in for.
 const KINDS: [&str; 11] = [
     "Namespace",
@@ -78,6 +80,12 @@ impl Installed {
         let it = Self { testbed, folder, agent: None, controllers: Vec::new(), _turn: turn };
         it.apply_manifests().unwrap();
         it.configure(settings).unwrap();
+        // A pod is refused as long as there is no account for it.
+        let kubectl = it.testbed.kubectl().unwrap();
+        wait_for("the service account of pods", PATIENCE, || {
+            Ok(kubectl.run(&["get", "serviceaccount", "default", "-n", "default"]).ok())
+        })
+        .unwrap();
         it
     }
 
@@ -219,7 +227,7 @@ impl Installed {
                     "name": "app",
                     "image": Image::Loadgen.reference(),
                     "imagePullPolicy": "Never",
-                    "args": ["0.0.0.0:8080"],
+                    "args": [format!("0.0.0.0:{LOAD_PORT}")],
                     "resources": {
                         "requests": { "cpu": request, "memory": "16Mi" },
                         "limits": { "cpu": limit, "memory": "64Mi" },
@@ -250,7 +258,7 @@ impl Installed {
                     name: name.to_owned(),
                     uid: pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
                     container: container.to_owned(),
-                    address: format!("{address}:8080").parse().ok(),
+                    address: format!("{address}:{LOAD_PORT}").parse().ok(),
                 }),
                 (_, _, _) => None,
             })
@@ -340,6 +348,10 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut stream = std::net::TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    if address.port() == LOAD_PORT {
+        // The load generator closes when nothing more is asked.
+        stream.shutdown(std::net::Shutdown::Write)?;
+    }
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
