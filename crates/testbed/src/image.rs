@@ -163,7 +163,7 @@ fn cargo_build(args: &[&str], what: &str, checkout: &Path) -> Result<Vec<PathBuf
     let mut command = Command::new("cargo");
     // What cargo tells a test of itself would make it build some packages anew.
     for (name, _) in std::env::vars_os() {
-        let told = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+        let told = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "OUT_DIR"];
         if name.to_str().is_some_and(|name| told.iter().any(|start| name.starts_with(start))) {
             command.env_remove(name);
         }

@@ -206,7 +206,7 @@ impl Outcome {
 
 /// What cargo told this program of itself. Passed on, it would make cargo build some packages anew.
 fn told_by_cargo() -> impl Iterator<Item = std::ffi::OsString> {
-    let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    let starts = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "OUT_DIR"];
     let names = std::env::vars_os().map(|(name, _)| name);
     names.filter(move |name| {
         name.to_str().is_some_and(|name| starts.iter().any(|start| name.starts_with(start)))

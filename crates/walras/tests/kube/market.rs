@@ -76,7 +76,7 @@ fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
         .map(|(name, request)| installed.run("default", name, request, "400m"))
         .collect();
     for pod in &pods {
-        pod.burst(600_000, 2);
+        pod.burst(60_000, 2);
     }
     wait_for("a congested market", PATIENCE, || {
         installed.check_alive();
@@ -140,7 +140,7 @@ fn check_sums(installed: &Installed, allocatable: u64) {
 fn mode_restore_gives_every_pod_back_what_it_came_with() {
     let mut installed = Installed::start(&[]);
     let pod = installed.run("default", "web", "100m", "200m");
-    pod.burst(600_000, 1);
+    pod.burst(60_000, 1);
     wait_for("a larger quota", PATIENCE, || {
         installed.check_alive();
         Ok((installed.quota(&pod)? > 20_000).then_some(()))

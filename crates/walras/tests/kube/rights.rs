@@ -78,7 +78,7 @@ fn allowed(installed: &Installed, account: &str) -> BTreeSet<Right> {
 
 #[test]
 fn each_program_has_the_rights_it_uses_and_no_others() {
-    let mut installed = Installed::start(&[("learning", "true")]);
+    let mut installed = Installed::start(&[("enableAgentBasedModeling", "true")]);
     let kubectl = installed.testbed.kubectl().unwrap();
     let pod = installed.run("default", "load", "100m", "200m");
     pod.burst(20_000, 1);
