@@ -54,6 +54,10 @@ impl Trouble {
         match status.code {
             404 | 410 => Self::Gone,
             409 => Self::Conflict(message),
+            // It is another object of the same name.
+            422 if causes.iter().any(|cause| cause.field == "metadata.uid") => {
+                Self::Conflict(message)
+            }
             403 if has_cause("NodeCapacity") || has_cause("UnsupportedPlatform") => {
                 Self::Infeasible(message)
             }
@@ -163,6 +167,11 @@ mod tests {
                 "LimitRangeViolated",
             ),
             (r#"{"code": 403, "message": "cannot patch resource"}"#, "Forbidden"),
+            (
+                r#"{"code": 422, "message": "field is immutable", "details": {"causes":
+                    [{"reason": "FieldValueInvalid", "message": "m", "field": "metadata.uid"}]}}"#,
+                "Conflict",
+            ),
             (r#"{"code": 422, "message": "Pod QOS Class may not change"}"#, "PatchError"),
             (r#"{"code": 429, "message": "slow down"}"#, "ActuatorError"),
             (r#"{"code": 503, "message": "not now"}"#, "ActuatorError"),
