@@ -115,7 +115,7 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     let client = connect(options.kubeconfig.as_deref()).await?;
     let shared = Arc::new(Shared::new(options));
     let routes = web::routes(Arc::clone(&shared));
-    let server = serve::start_routes(routes, options.listen, &[shared.me.clone()])?;
+    let server = serve::start_routes(routes, options.listen, std::slice::from_ref(&shared.me))?;
     tracing::info!(address = %server.address(), dry_run = options.dry_run, "the controller runs");
 
     let (tell_workers, stopping) = channel::channel(false);

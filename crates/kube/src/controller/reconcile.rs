@@ -44,7 +44,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         Decision::Wait(until) => Some(until),
         Decision::Tell(told) => tell(shared, client, key, gathered, told, now).await,
         Decision::Resize { containers, notes } => {
-            let Some(pod) = gathered.pod.clone() else { return None };
+            let pod = gathered.pod.clone()?;
             if shared.dry_run {
                 tracing::info!(pod = %pod_key(key, &gathered), "would resize to {}", words(&containers));
                 return None;
@@ -100,7 +100,7 @@ async fn resize(
             memory.failures = memory.failures.saturating_add(1);
             let wait = trouble.wait(memory.failures, &mut shared.rng());
             let next = shared.clock.now() + wait;
-            memory.not_before = Some(next);
+            memory.not_before = Some((gathered.allocation.generation, next));
             if let Trouble::Infeasible(_) = &trouble {
                 let asked = walras_core::resize::Allocation {
                     request: containers.iter().map(|one| one.request).sum(),

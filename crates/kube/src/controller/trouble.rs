@@ -40,9 +40,10 @@ const LONGEST: Span = Span::from_s(60);
 impl Trouble {
     /// What `error` means.
     pub(crate) fn of(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::of_status(status),
-            other => Self::Unreachable(other.to_string()),
+        if let kube::Error::Api(status) = error {
+            Self::of_status(status)
+        } else {
+            Self::Unreachable(error.to_string())
         }
     }
 
