@@ -19,7 +19,7 @@ pub enum CgroupError {
         path: CgroupPath,
     },
     /// This process may not do that.
-    #[error("{path}: not allowed to use {file}; this usually takes root")]
+    #[error("{path}: not allowed to use {}; this usually takes root", named(file))]
     NotAllowed {
         /// The group.
         path: CgroupPath,
@@ -27,7 +27,10 @@ pub enum CgroupError {
         file: &'static str,
     },
     /// The hierarchy is mounted read-only.
-    #[error("{path}: {file} cannot be written, because control groups are mounted read-only")]
+    #[error(
+        "{path}: {} cannot be written, because control groups are mounted read-only",
+        named(file)
+    )]
     ReadOnly {
         /// The group.
         path: CgroupPath,
@@ -90,6 +93,11 @@ pub enum CgroupError {
         /// Why not.
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+/// A file of a group, in words.
+fn named(file: &str) -> &str {
+    if file == "." { "the group itself" } else { file }
 }
 
 // === impl CgroupError ===

@@ -106,6 +106,9 @@ pub(crate) fn compile(
     }
     if let Some(target) = target {
         add_target(target)?;
+        if packages.contains(&Image::Walras.package()) {
+            add_compiler()?;
+        }
         // Without what only a debugger needs: it would make up most of the image.
         command.args(["--target", target, "--config", "profile.dev.strip=true"]);
     }
@@ -131,6 +134,25 @@ fn add_target(target: &str) -> Result<()> {
         bail!("the target {target} is missing; install it with `rustup target add {target}`");
     }
     Ok(())
+}
+
+/// A compiler for the parts that are written in C, which are those that encrypt.
+fn add_compiler() -> Result<()> {
+    let there = Command::new("musl-gcc").arg("-v").stderr(Stdio::null()).status();
+    if there.is_ok_and(|status| status.success()) {
+        return Ok(());
+    }
+    let apt = |args: &[&str]| {
+        say(&format!("apt-get {}", args.join(" ")));
+        let status = Command::new("apt-get").args(args).stdout(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let install = ["install", "-y", "--no-install-recommends", "musl-tools"];
+    // A fresh machine may have an old list of packages, or none.
+    if apt(&install) || (apt(&["update"]) && apt(&install)) {
+        return Ok(());
+    }
+    bail!("musl-gcc is missing; install it with `apt-get install musl-tools`");
 }
 
 fn descriptor(media_type: &str, bytes: &[u8]) -> Value {

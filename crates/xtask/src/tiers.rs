@@ -191,7 +191,7 @@ fn guest(facts: &Facts) -> Plan {
             .arg(KERNEL_TEST)
     });
     Plan::Run {
-        needs: vec![Need::Target(GUEST_TARGET), Need::Guest],
+        needs: vec![Need::Target(GUEST_TARGET), Need::StaticCompiler, Need::Guest],
         steps: vec![Step::Guest(builds.collect())],
         note: None,
     }

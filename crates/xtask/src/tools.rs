@@ -53,6 +53,8 @@ pub(crate) enum Need {
     Guest,
     /// Chromium.
     Browser,
+    /// A compiler for C that makes static programs.
+    StaticCompiler,
     /// A folder, with whatever is in it.
     Folder(PathBuf),
     /// A folder with nothing in it.
@@ -76,7 +78,8 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
         Need::Target(triple) => meet_target(triple)?,
         Need::Tool(tool) => meet_tool(*tool, places)?,
         Need::Guest => guest::meet(places)?,
-        Need::Browser => meet_browser()?,
+        Need::Browser => meet_package("chromium", "--version", "chromium")?,
+        Need::StaticCompiler => meet_package("musl-gcc", "-v", "musl-tools")?,
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
             if folder.exists() {
@@ -99,17 +102,21 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-fn meet_browser() -> Result<()> {
-    if quietly_succeeds("chromium", &["--version"]) {
+/// Sees to it that `program` is there, from a Debian package if need be.
+fn meet_package(program: &str, version: &str, package: &str) -> Result<()> {
+    if quietly_succeeds(program, &[version]) {
         return Ok(());
     }
-    let install = ["install", "-y", "--no-install-recommends", "chromium"];
-    println!("apt-get {}", install.join(" "));
-    let installed = Command::new("apt-get").args(install).status();
-    if !installed.is_ok_and(|status| status.success()) {
-        bail!("Chromium is missing; install it with `apt-get install chromium`");
+    let apt = |args: &[&str]| {
+        println!("apt-get {}", args.join(" "));
+        Command::new("apt-get").args(args).status().is_ok_and(|status| status.success())
+    };
+    let install = ["install", "-y", "--no-install-recommends", package];
+    // A fresh machine may have an old list of packages, or none.
+    if apt(&install) || (apt(&["update"]) && apt(&install)) {
+        return Ok(());
     }
-    Ok(())
+    bail!("{program} is missing; install it with `apt-get install {package}`");
 }
 
 fn meet_target(triple: &str) -> Result<()> {

@@ -424,7 +424,10 @@ mod tests {
                 assert_eq!(paths, [&open, &shut]);
                 let [refused] = &listed.refused[..] else { panic!("{listed:?}") };
                 let error = refused.error.to_string();
-                assert_eq!(error, format!("{shut}: not allowed to use .; this usually takes root"));
+                assert_eq!(
+                    error,
+                    format!("{shut}: not allowed to use the group itself; this usually takes root")
+                );
                 let error = Group::open(&ground.layout, &shut).unwrap_err();
                 assert!(matches!(error, CgroupError::NotAllowed { .. }), "{error}");
                 let error = group.apply(&limit(100)).unwrap_err();

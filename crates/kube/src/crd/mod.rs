@@ -28,19 +28,20 @@ use serde::{Deserialize, Serialize};
     status = "PodAllocationStatus",
     derive = "Default",
     derive = "PartialEq",
-    printcolumn(name = "Namespace", type_ = "string", json_path = ".spec.namespace"),
-    printcolumn(name = "Pod", type_ = "string", json_path = ".spec.podName"),
-    printcolumn(name = "Desired Request", type_ = "string", json_path = ".spec.desiredCPURequest"),
-    printcolumn(name = "Desired Limit", type_ = "string", json_path = ".spec.desiredCPULimit"),
-    printcolumn(
-        name = "Applied Request",
-        type_ = "string",
-        json_path = ".status.appliedCPURequest"
-    ),
-    printcolumn(name = "Applied Limit", type_ = "string", json_path = ".status.appliedCPULimit"),
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Reason", type_ = "string", json_path = ".status.reason", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{"name": "Namespace", "type": "string", "jsonPath": ".spec.namespace"}"#,
+    printcolumn = r#"{"name": "Pod", "type": "string", "jsonPath": ".spec.podName"}"#,
+    printcolumn = r#"{"name": "Desired Request", "type": "string",
+        "jsonPath": ".spec.desiredCPURequest"}"#,
+    printcolumn = r#"{"name": "Desired Limit", "type": "string",
+        "jsonPath": ".spec.desiredCPULimit"}"#,
+    printcolumn = r#"{"name": "Applied Request", "type": "string",
+        "jsonPath": ".status.appliedCPURequest"}"#,
+    printcolumn = r#"{"name": "Applied Limit", "type": "string",
+        "jsonPath": ".status.appliedCPULimit"}"#,
+    printcolumn = r#"{"name": "Status", "type": "string", "jsonPath": ".status.phase"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string",
+        "jsonPath": ".status.reason", "priority": 1}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
