@@ -7,7 +7,6 @@
     unreachable_pub,
     reason = "the derive for the schema makes public types inside functions"
 )]
-#![expect(clippy::duplicated_attributes, reason = "every column of the printer has a type")]
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
