@@ -5,8 +5,8 @@
 //! ask for, the question is whether the node did it.
 
 use walras_core::resize::{
-    Asked, ContainerPatch, History, InfeasibleMark, Note, Original, Plan, PodFault, PodView, Rules,
-    SkipReason, Verdict, Wish, plan_wish, verify, wished,
+    Allocation, Asked, ContainerPatch, History, Note, Original, Pending, Plan, PodFault, PodView,
+    QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
 };
 use walras_core::units::{Moment, Span};
 
@@ -196,12 +196,28 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     history.last_applied_at = history.last_applied_at.max(pod.resized_at).max(attempted);
     let refused_before = status.reason.as_deref() == Some("Infeasible")
         && status.observed_generation == Some(situation.allocation.generation);
-    if let (None, true, Ok(desired)) =
-        (history.infeasible, refused_before, &situation.allocation.desired)
+    if history.infeasible.is_none()
+        && refused_before
+        && let Some(refused) = refused(situation.allocation, pod)
     {
-        history.infeasible = Some(InfeasibleMark { request: desired.request, at: situation.now });
+        history.resize_refused_as_infeasible(&refused, situation.now);
     }
     history
+}
+
+/// What the node has refused for good: what the pod's spec asks for, where its condition says so,
+/// else what the allocation would ask for.
+pub(crate) fn refused(allocation: &AllocationFacts, pod: &PodFacts) -> Option<Allocation> {
+    let (desired, view) = (*allocation.desired.as_ref().ok()?, pod.view.as_ref().ok()?);
+    let request = if let Some(Pending::Infeasible { .. }) = pod.seen.pending {
+        view.containers.iter().filter_map(|container| container.request).sum()
+    } else {
+        match view.qos {
+            QosClass::Guaranteed => desired.limit,
+            QosClass::Burstable | QosClass::BestEffort => desired.request,
+        }
+    };
+    Some(Allocation { request, ..desired })
 }
 
 /// Until when nothing may be asked for, whatever the plan says.

@@ -52,11 +52,11 @@ use serde::{Deserialize, Serialize};
 pub struct PodAllocationSpec {
     /// The pod's namespace: the one that this object is in.
     #[schemars(length(min = 1, max = 63))]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change: make another object"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change"))]
     pub namespace: String,
     /// The pod's name.
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change: make another object"))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change"))]
     pub pod_name: String,
     /// The CPU that the pod's containers should request together, for instance 450m.
     #[serde(rename = "desiredCPURequest")]

@@ -219,6 +219,24 @@ fn a_quota_is_told_and_tried_again_when_there_is_room() {
 }
 
 #[test]
+fn a_limit_range_is_told_and_a_smaller_wish_goes_through_at_once() {
+    let stage = Stage::set("range");
+    let pod = stage.pod("web", &[("web", "100m", "200m")]);
+    stage
+        .kubectl
+        .apply(&json!({ "apiVersion": "v1", "kind": "LimitRange",
+            "metadata": { "name": "cpu", "namespace": stage.namespace() },
+            "spec": { "limits": [{ "type": "Container", "max": { "cpu": "400m" } }] } }))
+        .unwrap();
+    let _controller = stage.controller();
+    stage.allocate(&pod, "100m", "500m");
+    assert_eq!(stage.told_of("web", "LimitRangeViolated")["phase"], "Pending");
+    stage.allocate(&pod, "100m", "400m");
+    stage.told_of("web", "Applied");
+    assert_eq!(stage.resizes().len(), 2);
+}
+
+#[test]
 fn what_the_node_can_never_give_is_asked_for_once() {
     let stage = Stage::set("never");
     let pod = stage.pod("web", &[("web", "100m", "9")]);
