@@ -261,6 +261,29 @@ fn what_the_node_can_never_give_is_asked_for_once() {
 }
 
 #[test]
+fn what_the_node_has_no_room_for_now_waits_and_comes_when_there_is_room() {
+    let stage = Stage::set("later");
+    let nodes = stage.kubectl.json(&["get", "nodes"]).unwrap();
+    let cpu = nodes["items"][0]["status"]["allocatable"]["cpu"].as_str().unwrap().to_owned();
+    let whole_milli = walras_kube::pod::millicores(&cpu).unwrap().get();
+    let most = format!("{}m", whole_milli - 400);
+    stage.pod("big", &[("big", &most, "-")]);
+    let pod = stage.pod("web", &[("web", "100m", "500m")]);
+    let controller = stage.controller();
+    stage.allocate(&pod, "700m", "800m");
+    let status = stage.told_of("web", "Deferred");
+    assert_eq!(status["phase"], "Pending");
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|one| one["type"] == "Deferred"), "{conditions:#?}");
+    let metrics = controller.ask("/metrics");
+    assert!(metrics.contains("\nwalras_controller_deferred 1\n"), "{metrics}");
+    stage.kubectl.run(&["delete", "pod", "big", "-n", stage.namespace()]).unwrap();
+    let status = stage.told_of("web", "Applied");
+    assert_eq!(status["appliedCPURequest"], "700m");
+    assert_eq!(stage.resizes().len(), 1);
+}
+
+#[test]
 fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let stage = Stage::set("two");
     let first = stage.elected_controller();
