@@ -318,6 +318,25 @@ fn of_two_controllers_one_acts_and_the_other_takes_over() {
 }
 
 #[test]
+fn a_controller_outlives_the_api_server_and_catches_up() {
+    let stage = Stage::set("outage");
+    let pod = stage.pod("web", &[("web", "100m", "200m")]);
+    let controller = stage.elected_controller();
+    controller.says("this controller acts now");
+    stage.allocate(&pod, "100m", "300m");
+    stage.told_of("web", "Applied");
+    stage.testbed.stop_api_server().unwrap();
+    controller.says("this controller does not act any more");
+    assert!(controller.ask("/healthz").ends_with("ok\n"), "it is alive");
+    stage.testbed.start_api_server().unwrap();
+    stage.allocate(&pod, "100m", "400m");
+    stage.told_of("web", "Applied");
+    assert_eq!(resources(&stage.get("pod", "web")), ["web 100m/400m"]);
+    assert_eq!(stage.resizes().len(), 2);
+    assert!(controller.stop());
+}
+
+#[test]
 fn a_controller_that_dies_on_the_way_loses_nothing() {
     let stage = Stage::set("crash");
     let pod = stage.pod("web", &[("web", "100m", "200m")]);
