@@ -186,7 +186,6 @@ impl Elector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::format;
     use alloc::string::ToString;
 
     fn at(s: u64) -> Moment {
@@ -294,7 +293,7 @@ mod tests {
         let mut me = elector("a");
         me.lease_seen(Some(lease("a", 4)), at(0));
         assert_eq!(me.next(at(0)), acquire(4));
-        assert_eq!(me.acts_until(at(0)), None, "{}", format!("{me:?}"));
+        assert_eq!(me.acts_until(at(0)), None, "{me:?}");
     }
 
     #[test]

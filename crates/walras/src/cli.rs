@@ -13,6 +13,7 @@ use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
+use crate::cluster::ControllerArgs;
 use crate::commands::agent::{AGENT_HELP, AgentArgs};
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
@@ -303,38 +304,6 @@ pub(crate) struct HostArgs {
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
     pub(crate) log_format: Option<FormatChoice>,
-}
-
-/// How to run for a cluster.
-#[derive(Debug, Args)]
-pub(crate) struct ControllerArgs {
-    /// The kubeconfig; not needed in a pod with a service account
-    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// The namespace of its settings and its lease
-    #[arg(long, value_name = "NAME", default_value = walras_kube::names::NAMESPACE,
-          env = "WALRAS_NAMESPACE")]
-    pub(crate) namespace: String,
-    /// Where to serve health and metrics
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        default_value = "0.0.0.0:8080",
-        env = "WALRAS_CONTROLLER_LISTEN"
-    )]
-    pub(crate) listen: SocketAddr,
-    /// Change nothing: only log what would be resized
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Act at once, without asking whether another controller does
-    #[arg(long)]
-    pub(crate) no_leader_election: bool,
-    /// The least urgent messages that are logged
-    #[arg(long, value_enum, default_value = "info", env = "WALRAS_LOG_LEVEL")]
-    pub(crate) log_level: LevelChoice,
-    /// Whether messages are lines for people or JSON for programs
-    #[arg(long, value_enum, default_value = "text", env = "WALRAS_LOG_FORMAT")]
-    pub(crate) log_format: FormatChoice,
 }
 
 /// What to watch.

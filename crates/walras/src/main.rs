@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod cluster;
 mod commands;
 mod daemon;
 mod failure;

@@ -5,8 +5,8 @@
 //! ask for, the question is whether the node did it.
 
 use walras_core::resize::{
-    Asked, ContainerPatch, History, InfeasibleMark, Note, Original, Plan, PodFault, PodView, Rules,
-    SkipReason, Verdict, Wish, plan_wish, verify, wished,
+    Allocation, Asked, ContainerPatch, History, Note, Original, Pending, Plan, PodFault, PodView,
+    QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
 };
 use walras_core::units::{Moment, Span};
 
@@ -45,8 +45,9 @@ pub(crate) struct Memory {
     pub(crate) asked: Option<AskedFor>,
     /// How often in a row something went wrong.
     pub(crate) failures: u32,
-    /// Not before this moment, because something went wrong.
-    pub(crate) not_before: Option<Moment>,
+    /// This generation of the allocation is not tried again before this moment, because something
+    /// went wrong with it.
+    pub(crate) not_before: Option<(i64, Moment)>,
     /// Since when the node has deferred it.
     pub(crate) deferred_since: Option<Moment>,
 }
@@ -129,8 +130,12 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
     }
     let rules = situation.settings.rules(pod.manage_guaranteed);
     let history = history(situation, pod);
-    match plan_wish(&wish, view, &history, &rules, situation.now) {
-        Plan::Patch { containers, notes } => patch(situation, containers, notes),
+    let plan = plan_wish(&wish, view, &history, &rules, situation.now);
+    if let (Plan::Patch { .. } | Plan::Hold { .. }, Some(not_before)) = (&plan, barred(situation)) {
+        return Decision::Wait(not_before);
+    }
+    match plan {
+        Plan::Patch { containers, notes } => Decision::Resize { containers, notes },
         Plan::Hold { until, because } => Decision::Tell(Told {
             phase: Phase::Pending,
             standing: Standing::Held,
@@ -191,22 +196,38 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     history.last_applied_at = history.last_applied_at.max(pod.resized_at).max(attempted);
     let refused_before = status.reason.as_deref() == Some("Infeasible")
         && status.observed_generation == Some(situation.allocation.generation);
-    if let (None, true, Ok(desired)) =
-        (history.infeasible, refused_before, &situation.allocation.desired)
+    if history.infeasible.is_none()
+        && refused_before
+        && let Some(refused) = refused(situation.allocation, pod)
     {
-        history.infeasible = Some(InfeasibleMark { request: desired.request, at: situation.now });
+        history.resize_refused_as_infeasible(&refused, situation.now);
     }
     history
 }
 
-fn patch(situation: &Situation<'_>, containers: Vec<ContainerPatch>, notes: Vec<Note>) -> Decision {
+/// What the node has refused for good: what the pod's spec asks for, where its condition says so,
+/// else what the allocation would ask for.
+pub(crate) fn refused(allocation: &AllocationFacts, pod: &PodFacts) -> Option<Allocation> {
+    let (desired, view) = (*allocation.desired.as_ref().ok()?, pod.view.as_ref().ok()?);
+    let request = if let Some(Pending::Infeasible { .. }) = pod.seen.pending {
+        view.containers.iter().filter_map(|container| container.request).sum()
+    } else {
+        match view.qos {
+            QosClass::Guaranteed => desired.limit,
+            QosClass::Burstable | QosClass::BestEffort => desired.request,
+        }
+    };
+    Some(Allocation { request, ..desired })
+}
+
+/// Until when nothing may be asked for, whatever the plan says.
+fn barred(situation: &Situation<'_>) -> Option<Moment> {
     // Whoever acted before may have asked for something that is not to be seen yet.
-    let may_begin = situation.acts_since + situation.settings.cooldown;
-    let not_before = situation.memory.not_before.unwrap_or(Moment::ORIGIN).max(may_begin);
-    if situation.now < not_before {
-        return Decision::Wait(not_before);
-    }
-    Decision::Resize { containers, notes }
+    let begins = situation.acts_since + situation.settings.cooldown;
+    let failed = situation.memory.not_before;
+    let failed = failed.filter(|(generation, _)| *generation == situation.allocation.generation);
+    let not_before = failed.map_or(begins, |(_, again)| again.max(begins));
+    (situation.now < not_before).then_some(not_before)
 }
 
 fn skip(
@@ -298,11 +319,12 @@ fn settled(situation: &Situation<'_>, because: &SkipReason, verdict: &Verdict) -
     // What was applied once and still is needs no new word.
     let known = situation.allocation.status.reason.as_deref();
     let applied = was_asked || matches!(known, Some("Applied" | "ContainerRestarted"));
-    let (reason, message) = match verdict {
-        Verdict::Restarted { .. } => (verdict.code(), verdict.to_string()),
-        _ if restored => (because.code(), because.to_string()),
-        _ if applied => ("Applied", Verdict::Applied.to_string()),
-        _ => (because.code(), because.to_string()),
+    let (reason, message) = if matches!(verdict, Verdict::Restarted { .. }) {
+        (verdict.code(), verdict.to_string())
+    } else if applied && !restored {
+        ("Applied", Verdict::Applied.to_string())
+    } else {
+        (because.code(), because.to_string())
     };
     tell(Phase::Applied, standing, reason, &message)
 }
@@ -322,4 +344,213 @@ fn refuse(reason: &'static str, message: String) -> Decision {
 
 fn refusal(reason: &'static str, message: String) -> Told {
     Told { phase: Phase::Failed, standing: Standing::Refused, reason, message, next: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crd::PodAllocation;
+    use crate::pod::Pod;
+    use serde_json::{Value, json};
+
+    const NOW_MS: u64 = 1_800_000_000_000;
+    const NOW: Moment = Moment::from_ms(NOW_MS);
+
+    /// A pod and its allocation, as the API server has them, and what else is known.
+    struct Case {
+        pod: Value,
+        allocation: Value,
+        settings: Settings,
+        memory: Memory,
+        acts_since: Moment,
+    }
+
+    impl Case {
+        fn usual() -> Self {
+            let cpu = json!({ "requests": { "cpu": "100m" }, "limits": { "cpu": "200m" } });
+            Self {
+                pod: json!({
+                    "metadata": { "name": "web", "namespace": "shop", "uid": "u1", "generation": 1,
+                        "resourceVersion": "7" },
+                    "spec": { "containers": [{ "name": "app", "resources": cpu }] },
+                    "status": { "phase": "Running", "qosClass": "Burstable",
+                        "observedGeneration": 1,
+                        "containerStatuses": [{ "name": "app", "resources": cpu,
+                            "allocatedResources": { "cpu": "100m" } }] },
+                }),
+                allocation: json!({
+                    "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+                    "metadata": { "name": "shop-web", "namespace": "shop", "generation": 4,
+                        "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "web",
+                            "uid": "u1" }] },
+                    "spec": { "namespace": "shop", "podName": "web",
+                        "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+                }),
+                settings: Settings::default(),
+                memory: Memory::default(),
+                acts_since: Moment::ORIGIN,
+            }
+        }
+
+        fn decide(&self) -> Decision {
+            let pod: Pod = serde_json::from_value(self.pod.clone()).unwrap();
+            let object: PodAllocation = serde_json::from_value(self.allocation.clone()).unwrap();
+            let key = Key::of(&object.metadata);
+            decide(&Situation {
+                key: &key,
+                allocation: &AllocationFacts::of(object),
+                pod: Some(&PodFacts::of(&pod, "mbcas-system")),
+                namespace_mode: None,
+                settings: &self.settings,
+                memory: &self.memory,
+                acts_since: self.acts_since,
+                now: NOW,
+            })
+        }
+
+        fn check(&self) -> String {
+            match self.decide() {
+                Decision::Wait(until) => format!("wait {}", until.since(NOW)),
+                Decision::Tell(told) => format!("{:?} {}", told.phase, told.reason),
+                Decision::Resize { containers, .. } => {
+                    let part = |c: &ContainerPatch| format!("{} {}/{}", c.name, c.request, c.limit);
+                    containers.iter().map(part).collect::<Vec<_>>().join(", ")
+                }
+            }
+        }
+
+        fn change(mut self, place: &str, value: Value) -> Self {
+            let (object, path) = place.split_once('/').unwrap();
+            let mut at = if object == "pod" { &mut self.pod } else { &mut self.allocation };
+            for name in path.split('/') {
+                at = match name.parse::<usize>() {
+                    Ok(place) => &mut at[place],
+                    Err(_) => &mut at[name],
+                };
+            }
+            *at = value;
+            self
+        }
+
+        /// The pod's spec has what is wanted.
+        fn asked(self) -> Self {
+            let cpu = json!({ "requests": { "cpu": "150m" }, "limits": { "cpu": "300m" } });
+            let asked = self.change("pod/spec/containers/0/resources", cpu);
+            asked.change("pod/metadata/generation", json!(2))
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_asked_for() {
+        assert_eq!(Case::usual().check(), "app 150m/300m");
+    }
+
+    #[test]
+    fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
+        let annotations = "pod/metadata/annotations";
+        for (place, value, told) in [
+            ("allocation/spec/namespace", json!("bank"), "Failed ForeignNamespace"),
+            ("allocation/metadata/ownerReferences/0/uid", json!("u0"), "Failed StalePod"),
+            ("allocation/metadata/name", json!("mine"), "Failed WrongName"),
+            ("allocation/spec/desiredCPULimit", json!("much"), "Failed InvalidDesiredCPU"),
+            (annotations, json!({"walras.dev/mode": "x"}), "Failed InvalidMode"),
+            (annotations, json!({"mbcas.io/managed": "false"}), "Failed Excluded"),
+            (annotations, json!({"walras.dev/mode": "off"}), "Pending RecommendOnly"),
+            (
+                annotations,
+                json!({"walras.dev/original-resources": "rubbish"}),
+                "Failed InvalidOriginals",
+            ),
+            ("pod/spec/resources", json!({"limits": {"cpu": "1"}}), "Failed InvalidPodState"),
+            (
+                "pod/spec/containers/0/resizePolicy",
+                json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+                "Failed InvalidPodState",
+            ),
+            ("pod/status/phase", json!("Pending"), "Pending InvalidPodState"),
+        ] {
+            assert_eq!(Case::usual().change(place, value).check(), told, "{place}");
+        }
+    }
+
+    #[test]
+    fn a_new_leader_waits_for_one_cooldown() {
+        let mut case = Case::usual();
+        case.acts_since = Moment::from_ms(NOW_MS - 2000);
+        assert_eq!(case.check(), "wait 3 s");
+    }
+
+    #[test]
+    fn the_last_resize_is_known_from_the_objects_themselves() {
+        let at = "2027-01-15T07:59:58Z";
+        let fields = json!([{"manager": "x", "operation": "Update", "subresource": "resize",
+            "time": at}]);
+        let seen = Case::usual().change("pod/metadata/managedFields", fields);
+        assert_eq!(seen.check(), "Pending RateLimited");
+        let told = Case::usual().change("allocation/status", json!({"lastAttemptTime": at}));
+        assert_eq!(told.check(), "Pending RateLimited");
+    }
+
+    #[test]
+    fn trouble_holds_up_the_generation_it_happened_to() {
+        let mut case = Case::usual();
+        case.memory.not_before = Some((4, NOW + Span::from_s(60)));
+        assert_eq!(case.check(), "wait 60 s");
+        case.memory.not_before = Some((3, NOW + Span::from_s(60)));
+        assert_eq!(case.check(), "app 150m/300m");
+    }
+
+    #[test]
+    fn what_was_asked_for_is_awaited_and_then_confirmed_or_told() {
+        let mut case = Case::usual().asked();
+        assert_eq!(case.check(), "Pending Applying");
+        let at = Moment::from_ms(NOW_MS - 10_000);
+        case.memory.asked = Some(AskedFor { at, generation: 2, restarts: vec![0] });
+        assert_eq!(case.check(), "Pending NotConfirmed");
+        case = case.change("pod/status/observedGeneration", json!(2));
+        assert_eq!(case.check(), "Pending LimitMismatch");
+        let cpu = json!({ "requests": { "cpu": "150m" }, "limits": { "cpu": "300m" } });
+        case = case
+            .change("pod/status/containerStatuses/0/resources", cpu)
+            .change("pod/status/containerStatuses/0/allocatedResources/cpu", json!("150m"));
+        assert_eq!(case.check(), "Applied Applied");
+        case.memory.asked = None;
+        assert_eq!(case.check(), "Applied AlreadyApplied");
+    }
+
+    #[test]
+    fn a_node_without_room_is_told_of() {
+        let condition = |reason: &str| {
+            json!([{"type": "PodResizePending", "status": "True", "reason": reason,
+                "message": "m", "lastTransitionTime": "2027-01-15T07:53:20Z"}])
+        };
+        let asked = Case::usual().asked().change("pod/status/observedGeneration", json!(2));
+        let deferred = asked.change("pod/status/conditions", condition("Deferred"));
+        assert_eq!(deferred.check(), "Pending Deferred");
+        let Decision::Tell(told) = deferred.decide() else { panic!("not told") };
+        assert!(told.message.ends_with("It has waited for 6 min."), "{}", told.message);
+        let infeasible = deferred.change("pod/status/conditions", condition("Infeasible"));
+        assert_eq!(infeasible.check(), "Failed Infeasible");
+    }
+
+    #[test]
+    fn a_refusal_for_good_is_known_from_the_status() {
+        let status = json!({"reason": "Infeasible", "observedGeneration": 4});
+        let case = Case::usual().change("allocation/status", status);
+        assert_eq!(case.check(), "Failed Infeasible");
+        let newer = case.change("allocation/metadata/generation", json!(5));
+        assert_eq!(newer.check(), "app 150m/300m");
+    }
+
+    #[test]
+    fn everybody_gets_everything_back_whatever_single_pods_say() {
+        let mut case = Case::usual().asked().change(
+            "pod/metadata/annotations",
+            json!({"walras.dev/original-resources":
+                r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#,
+                "walras.dev/mode": "off"}),
+        );
+        case.settings.mode = Mode::Restore;
+        assert_eq!(case.check(), "app 100m/200m");
+    }
 }

@@ -100,9 +100,10 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
         };
         if let Err(trouble) = done {
             lock(elector).lease_failed(shared.clock.now());
-            match trouble {
-                Trouble::Conflict(_) => tracing::debug!("somebody else wrote the lease"),
-                other => tracing::warn!("the lease: {}", other.sentence()),
+            if let Trouble::Conflict(_) = trouble {
+                tracing::debug!("somebody else wrote the lease");
+            } else {
+                tracing::warn!("the lease: {}", trouble.sentence());
             }
         }
     }

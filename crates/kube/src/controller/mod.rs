@@ -90,6 +90,9 @@ pub enum ControllerError {
 pub(crate) struct Shared {
     clock: Clock,
     namespace: String,
+    /// The name of this machine, or of this pod.
+    host: String,
+    /// The name of this process among all controllers.
     me: String,
     dry_run: bool,
     store: Store,
@@ -115,7 +118,7 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     let client = connect(options.kubeconfig.as_deref()).await?;
     let shared = Arc::new(Shared::new(options));
     let routes = web::routes(Arc::clone(&shared));
-    let server = serve::start_routes(routes, options.listen, &[shared.me.clone()])?;
+    let server = serve::start_routes(routes, options.listen, std::slice::from_ref(&shared.host))?;
     tracing::info!(address = %server.address(), dry_run = options.dry_run, "the controller runs");
 
     let (tell_workers, stopping) = channel::channel(false);
@@ -180,7 +183,8 @@ impl Shared {
             now.since(Moment::ORIGIN).as_us() ^ u64::from(std::process::id()).rotate_left(40);
         let mut rng = Rng::from_seed(seed);
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let me = format!("{}_{:016x}", host.trim(), rng.next_u64());
+        let host = host.trim().to_owned();
+        let me = format!("{host}_{:016x}", rng.next_u64());
         let leadership = if options.elect && !options.dry_run {
             Leadership::elected(me.clone())
         } else {
@@ -197,6 +201,7 @@ impl Shared {
             metrics: Metrics::new(),
             leadership,
             clock,
+            host,
             me,
         }
     }

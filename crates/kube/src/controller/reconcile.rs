@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use kube::Client;
-use walras_core::resize::{ContainerPatch, Note};
+use walras_core::resize::{ContainerPatch, Note, Pending};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
 use super::act::{self, Word};
-use super::decide::{AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide};
+use super::decide::{
+    AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide, refused,
+};
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::status;
 use super::store::Gathered;
@@ -44,9 +46,10 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         Decision::Wait(until) => Some(until),
         Decision::Tell(told) => tell(shared, client, key, gathered, told, now).await,
         Decision::Resize { containers, notes } => {
-            let Some(pod) = gathered.pod.clone() else { return None };
+            let pod = gathered.pod.clone()?;
             if shared.dry_run {
-                tracing::info!(pod = %pod_key(key, &gathered), "would resize to {}", words(&containers));
+                let pod = pod_key(key, &gathered);
+                tracing::info!(%pod, "would ask for {}", words(&containers));
                 return None;
             }
             if let Err(until) = shared.bucket().take(now) {
@@ -100,7 +103,7 @@ async fn resize(
             memory.failures = memory.failures.saturating_add(1);
             let wait = trouble.wait(memory.failures, &mut shared.rng());
             let next = shared.clock.now() + wait;
-            memory.not_before = Some(next);
+            memory.not_before = Some((gathered.allocation.generation, next));
             if let Trouble::Infeasible(_) = &trouble {
                 let asked = walras_core::resize::Allocation {
                     request: containers.iter().map(|one| one.request).sum(),
@@ -181,7 +184,7 @@ async fn tell(
     let Gathered { allocation, pod, memory, .. } = gathered;
     let old = memory.clone();
     let mut memory = memory;
-    learn(shared, &mut memory, &told, &allocation, pod.as_deref(), now);
+    let verified_after = learn(&mut memory, &told, &allocation, pod.as_deref(), now);
     let changed = memory != old;
     let status = status::status(&allocation, pod.as_deref(), &told, now);
     if status == allocation.status || shared.dry_run {
@@ -196,10 +199,14 @@ async fn tell(
             if changed {
                 shared.store.remember(key, memory);
             }
-            if let Some(word) = word(&told).filter(|_| is_news) {
-                if word.is_warning || told.standing == Standing::Refused {
-                    shared.metrics.refused(told.reason);
-                }
+            if let Some(after) = verified_after {
+                shared.metrics.verified(after);
+            }
+            if is_news && is_refusal(told.standing) {
+                shared.metrics.refused(told.reason);
+            }
+            // A second resize of the same kind is news as well.
+            if let Some(word) = word(&told).filter(|_| is_news || verified_after.is_some()) {
                 act::tell(shared, client, key, &allocation, word).await;
             }
             told.next
@@ -217,21 +224,19 @@ async fn tell(
     }
 }
 
+/// Remembers what `told` means. How long a resize took, if it is confirmed with this.
 fn learn(
-    shared: &Shared,
     memory: &mut Memory,
     told: &Told,
     allocation: &AllocationFacts,
     pod: Option<&PodFacts>,
     now: Moment,
-) {
+) -> Option<Span> {
     memory.deferred_since = None;
     match told.standing {
         Standing::Verified => {
-            if let Some(asked) = memory.asked.take() {
-                shared.metrics.verified(now.since(asked.at));
-            }
             memory.failures = 0;
+            return memory.asked.take().map(|asked| now.since(asked.at));
         }
         Standing::Asked if memory.asked.is_none() => {
             let generation = pod.map_or(0, |pod| pod.generation);
@@ -239,13 +244,15 @@ fn learn(
         }
         Standing::Deferred => {
             let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
-            if let Some(walras_core::resize::Pending::Deferred { since, .. }) = pending {
+            if let Some(Pending::Deferred { since, .. }) = pending {
                 memory.deferred_since = Some(*since);
             }
         }
         Standing::Infeasible => {
-            if let Ok(desired) = &allocation.desired {
-                memory.history.resize_refused_as_infeasible(desired, now);
+            if let (None, Some(refused)) =
+                (memory.history.infeasible, pod.and_then(|pod| refused(allocation, pod)))
+            {
+                memory.history.resize_refused_as_infeasible(&refused, now);
             }
             memory.asked = None;
         }
@@ -255,6 +262,19 @@ fn learn(
         | Standing::Unverified
         | Standing::Refused
         | Standing::Troubled => {}
+    }
+    None
+}
+
+const fn is_refusal(standing: Standing) -> bool {
+    match standing {
+        Standing::Refused | Standing::Infeasible | Standing::Troubled => true,
+        Standing::Verified
+        | Standing::Settled
+        | Standing::Held
+        | Standing::Asked
+        | Standing::Unverified
+        | Standing::Deferred => false,
     }
 }
 

@@ -40,6 +40,10 @@ pub(crate) fn status(
     let same = old.phase == Some(told.phase)
         && old.reason.as_deref() == Some(told.reason)
         && old.observed_generation == Some(allocation.generation);
+    if same && told.standing == Standing::Asked {
+        // That the node is asked was said when it was; more is said when it has answered.
+        return old.clone();
+    }
     let announced = old.next_attempt_time.as_ref().map(moment).filter(|next| *next > now);
     let goes_on = same && told.standing == Standing::Held && announced.is_some();
     let (message, next_attempt_time) = if goes_on {
@@ -86,7 +90,11 @@ pub(crate) fn attempting(
         message,
         next: None,
     };
-    let status = status(allocation, Some(pod), &told, now);
+    let unasked = AllocationFacts {
+        status: PodAllocationStatus { reason: None, ..allocation.status.clone() },
+        ..allocation.clone()
+    };
+    let status = status(&unasked, Some(pod), &told, now);
     PodAllocationStatus { last_attempt_time: Some(stamp(now)), ..status }
 }
 

@@ -40,9 +40,10 @@ const LONGEST: Span = Span::from_s(60);
 impl Trouble {
     /// What `error` means.
     pub(crate) fn of(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::of_status(status),
-            other => Self::Unreachable(other.to_string()),
+        if let kube::Error::Api(status) = error {
+            Self::of_status(status)
+        } else {
+            Self::Unreachable(error.to_string())
         }
     }
 
@@ -54,6 +55,10 @@ impl Trouble {
         match status.code {
             404 | 410 => Self::Gone,
             409 => Self::Conflict(message),
+            // It is another object of the same name.
+            422 if causes.iter().any(|cause| cause.field == "metadata.uid") => {
+                Self::Conflict(message)
+            }
             403 if has_cause("NodeCapacity") || has_cause("UnsupportedPlatform") => {
                 Self::Infeasible(message)
             }
@@ -163,6 +168,11 @@ mod tests {
                 "LimitRangeViolated",
             ),
             (r#"{"code": 403, "message": "cannot patch resource"}"#, "Forbidden"),
+            (
+                r#"{"code": 422, "message": "field is immutable", "details": {"causes":
+                    [{"reason": "FieldValueInvalid", "message": "m", "field": "metadata.uid"}]}}"#,
+                "Conflict",
+            ),
             (r#"{"code": 422, "message": "Pod QOS Class may not change"}"#, "PatchError"),
             (r#"{"code": 429, "message": "slow down"}"#, "ActuatorError"),
             (r#"{"code": 503, "message": "not now"}"#, "ActuatorError"),

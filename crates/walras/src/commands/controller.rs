@@ -3,7 +3,7 @@
 use walras_host::daemon::log;
 use walras_kube::controller::{self, Options};
 
-use crate::cli::ControllerArgs;
+use crate::cluster::ControllerArgs;
 use crate::failure::Failure;
 
 /// Runs the controller until it is told to stop.

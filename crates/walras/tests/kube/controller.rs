@@ -48,7 +48,7 @@ fn another_pod_of_the_same_name_is_never_touched() {
         [{"name":"web","resources":{"limits":{"cpu":"300m"}}}]}}"#;
     let place = ["patch", "pod", "web", "-n", stage.namespace(), "--subresource=resize"];
     let error = stage.kubectl.run(&[&place[..], &["-p", patch]].concat()).unwrap_err().to_string();
-    assert!(error.contains("Precondition failed") || error.contains("Conflict"), "{error}");
+    assert!(error.contains("metadata.uid: Invalid value"), "{error}");
     assert_eq!(resources(&stage.get("pod", "web")), ["web 100m/200m"]);
 }
 
@@ -219,6 +219,24 @@ fn a_quota_is_told_and_tried_again_when_there_is_room() {
 }
 
 #[test]
+fn a_limit_range_is_told_and_a_smaller_wish_goes_through_at_once() {
+    let stage = Stage::set("range");
+    let pod = stage.pod("web", &[("web", "100m", "200m")]);
+    stage
+        .kubectl
+        .apply(&json!({ "apiVersion": "v1", "kind": "LimitRange",
+            "metadata": { "name": "cpu", "namespace": stage.namespace() },
+            "spec": { "limits": [{ "type": "Container", "max": { "cpu": "400m" } }] } }))
+        .unwrap();
+    let _controller = stage.controller();
+    stage.allocate(&pod, "100m", "500m");
+    assert_eq!(stage.told_of("web", "LimitRangeViolated")["phase"], "Pending");
+    stage.allocate(&pod, "100m", "400m");
+    stage.told_of("web", "Applied");
+    assert_eq!(stage.resizes().len(), 2);
+}
+
+#[test]
 fn what_the_node_can_never_give_is_asked_for_once() {
     let stage = Stage::set("never");
     let pod = stage.pod("web", &[("web", "100m", "9")]);
@@ -240,6 +258,29 @@ fn what_the_node_can_never_give_is_asked_for_once() {
     assert_eq!(resizes.len(), 2, "{resizes:#?}");
     let metrics = controller.ask("/metrics");
     assert!(metrics.contains("\nwalras_controller_leader 1\n"), "{metrics}");
+}
+
+#[test]
+fn what_the_node_has_no_room_for_now_waits_and_comes_when_there_is_room() {
+    let stage = Stage::set("later");
+    let nodes = stage.kubectl.json(&["get", "nodes"]).unwrap();
+    let cpu = nodes["items"][0]["status"]["allocatable"]["cpu"].as_str().unwrap().to_owned();
+    let whole_milli = walras_kube::pod::millicores(&cpu).unwrap().get();
+    let most = format!("{}m", whole_milli - 400);
+    stage.pod("big", &[("big", &most, "-")]);
+    let pod = stage.pod("web", &[("web", "100m", "500m")]);
+    let controller = stage.controller();
+    stage.allocate(&pod, "700m", "800m");
+    let status = stage.told_of("web", "Deferred");
+    assert_eq!(status["phase"], "Pending");
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().any(|one| one["type"] == "Deferred"), "{conditions:#?}");
+    let metrics = controller.ask("/metrics");
+    assert!(metrics.contains("\nwalras_controller_deferred 1\n"), "{metrics}");
+    stage.kubectl.run(&["delete", "pod", "big", "-n", stage.namespace()]).unwrap();
+    let status = stage.told_of("web", "Applied");
+    assert_eq!(status["appliedCPURequest"], "700m");
+    assert_eq!(stage.resizes().len(), 1);
 }
 
 #[test]
@@ -274,6 +315,25 @@ fn of_two_controllers_one_acts_and_the_other_takes_over() {
     let lease = ["get", "lease", "mbcas-controller-leader-election", "-n", "mbcas-system"];
     let lease = stage.kubectl.json(&lease).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"].as_str().unwrap_or_default(), "");
+}
+
+#[test]
+fn a_controller_outlives_the_api_server_and_catches_up() {
+    let stage = Stage::set("outage");
+    let pod = stage.pod("web", &[("web", "100m", "200m")]);
+    let controller = stage.elected_controller();
+    controller.says("this controller acts now");
+    stage.allocate(&pod, "100m", "300m");
+    stage.told_of("web", "Applied");
+    stage.testbed.stop_api_server().unwrap();
+    controller.says("this controller does not act any more");
+    assert!(controller.ask("/healthz").ends_with("ok\n"), "it is alive");
+    stage.testbed.start_api_server().unwrap();
+    stage.allocate(&pod, "100m", "400m");
+    stage.told_of("web", "Applied");
+    assert_eq!(resources(&stage.get("pod", "web")), ["web 100m/400m"]);
+    assert_eq!(stage.resizes().len(), 2);
+    assert!(controller.stop());
 }
 
 #[test]
