@@ -46,23 +46,22 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("!isQuantity(self.desiredCPURequest) || \
         !isQuantity(self.desiredCPULimit) || quantity(self.desiredCPULimit)\
         .compareTo(quantity(self.desiredCPURequest)) >= 0")
-        .message("desiredCPULimit must not be below desiredCPURequest"),
-    validation = Rule::new("self.podName == oldSelf.podName && self.namespace == oldSelf.namespace")
-        .message("an allocation is for one pod for as long as it exists: podName and namespace \
-            cannot change")
+        .message("desiredCPULimit must not be below desiredCPURequest")
 )]
 pub struct PodAllocationSpec {
     /// The pod's namespace: the one that this object is in.
     #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change: make another object"))]
     pub namespace: String,
     /// The pod's name.
     #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = Rule::new("self == oldSelf").message("cannot change: make another object"))]
     pub pod_name: String,
     /// The CPU that the pod's containers should request together, for instance 450m.
     #[serde(rename = "desiredCPURequest")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(
-        validation = Rule::new("isQuantity(self) && quantity(self).sign() >= 0")
+        validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('0')) >= 0")
             .message("must be a CPU quantity such as 450m or 2, and not negative")
     )]
     pub desired_cpu_request: String,
@@ -70,7 +69,7 @@ pub struct PodAllocationSpec {
     #[serde(rename = "desiredCPULimit")]
     #[schemars(length(min = 1, max = 32))]
     #[x_kube(
-        validation = Rule::new("isQuantity(self) && quantity(self).sign() > 0")
+        validation = Rule::new("isQuantity(self) && quantity(self).compareTo(quantity('0')) > 0")
             .message("must be a CPU quantity such as 500m or 2, and more than zero")
     )]
     pub desired_cpu_limit: String,
