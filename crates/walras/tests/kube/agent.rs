@@ -138,7 +138,7 @@ fn direct_acting_raises_the_quota_at_once_and_the_kubelet_wins() {
     stage.configure(&json!({ "actuation": "direct", "mode": "limits-only" }));
     stage.run(shop, "web", &Load { limit: "100m", ..Load::default() });
     namespace.pod_in("web", "Running").unwrap();
-    let agent = stage.agent(&[]);
+    let agent = stage.agent(&["--log-level", "debug"]);
     agent.wait_until_ready();
     let web = stage.burn(shop, "web");
     stage.wait("a higher quota in the container's cgroup", || {
@@ -156,6 +156,9 @@ fn direct_acting_raises_the_quota_at_once_and_the_kubelet_wins() {
         let pod = stage.pod(shop, "web");
         let status = &pod["status"]["containerStatuses"][0]["resources"]["limits"]["cpu"];
         (status == "1500m").then_some(())
+    });
+    stage.wait("the agent to hear of it", || {
+        agent.log().contains("the API server has 1500m for it now").then_some(())
     });
     agent.stop();
     assert_eq!(stage.quota(&web), 150_000, "what the API server has is left behind");

@@ -142,7 +142,7 @@ impl Stage {
         self.testbed.kubectl().unwrap().apply(&pod).unwrap();
     }
 
-    /// Lets a pod want a whole core for minutes.
+    /// Lets a pod want a whole core until it had that for a minute.
     pub(crate) fn burn(&self, namespace: &str, name: &str) -> Burning {
         let pod = self.wait("an address of the pod", || {
             let pod = self.pod(namespace, name);
@@ -150,7 +150,7 @@ impl Stage {
         });
         let address = pod["status"]["podIP"].as_str().unwrap();
         let address: SocketAddr = format!("{address}:8080").parse().unwrap();
-        self.wait("the load generator", || get(address, "/burst?ms=600000&threads=1", "").ok());
+        self.wait("the load generator", || get(address, "/burst?ms=60000&threads=1", "").ok());
         let id = pod["status"]["containerStatuses"][0]["containerID"].as_str().unwrap();
         let id = id.rsplit('/').next().unwrap();
         let folders = groups(&self.testbed.state().cgroup());
