@@ -28,7 +28,7 @@ use walras_cgroup::{LayoutError, allow_open_files};
 use walras_core::node::Node;
 use walras_core::units::{Moment, Span};
 use walras_host::board::{Board, Identity};
-use walras_host::config::{LogFormat, LogLevel, RecordTo};
+use walras_host::config::{LogFormat, LogLevel, RecordTo, environment};
 use walras_host::daemon::{log, signal};
 use walras_host::drive::{Drive, cpus_online};
 use walras_host::record::{RecordError, Recorder};
@@ -42,8 +42,8 @@ use self::pods::{Scope, World};
 use self::publish::{Outbox, Pace};
 use self::running::Running;
 
-/// Where the dashboard and the metrics are served where nothing is said.
-pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8082);
+/// Where the dashboard and the metrics are served.
+const PORT: u16 = 8082;
 /// So many files may have to be open: a few for each pod.
 const OPEN_FILES: u64 = 65_536;
 /// The market is first cleared after this much watching, so that needs are more than guesses.
@@ -108,6 +108,15 @@ pub enum AgentError {
     },
 }
 
+/// Where to serve where nothing is said: in a pod for everybody who can reach it, else for this
+/// machine alone.
+#[must_use]
+pub fn default_listen() -> SocketAddr {
+    let in_pod = environment("KUBERNETES_SERVICE_HOST").is_some();
+    let address = if in_pod { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+    SocketAddr::new(IpAddr::V4(address), PORT)
+}
+
 /// Runs the agent until it is told to stop.
 ///
 /// # Errors
@@ -137,7 +146,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let terms = Terms {
         config: config.clone(),
         own_namespace: options.namespace.clone(),
-        dry_run: options.dry_run,
+        dry_run: options.dry_run || options.config.is_none(),
     };
     let world = Arc::clone(&shared.world);
     let outside = Kubernetes::new(layout, terms, shared, origin);

@@ -122,6 +122,9 @@ impl Kubernetes {
 
     /// Gives control groups that were written back what the API server says. Says how many.
     pub fn give_back(&mut self) -> usize {
+        // What the API server has may have changed since the last look.
+        self.refresh();
+        self.follow(&mut Vec::new());
         let layout = &self.layout;
         self.held.values_mut().map(|held| usize::from(held.give_back(layout))).sum()
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use walras_host::config::{LogFormat, LogLevel, RecordTo};
-use walras_kube::agent::{self, AgentError, DEFAULT_LISTEN, Options};
+use walras_kube::agent::{self, AgentError, Options, default_listen};
 use walras_kube::names::NAMESPACE;
 
 use crate::cli::{FormatChoice, LevelChoice, VERSION};
@@ -16,7 +16,7 @@ pub(crate) const AGENT_HELP: &str = "\
 Examples:
   walras agent --node-name node-1 --dry-run        what would be changed, and why; writes nothing
   walras agent --node-name node-1                  with the cluster of $KUBECONFIG
-  walras agent --listen 0.0.0.0:8082               in a pod, with NODE_NAME set: see deploy/
+  walras agent                                     in a pod, with NODE_NAME set: see deploy/
   walras agent --node-name node-1 --config a.conf  settings from a file of `key: value` lines
 
 It watches the pods of its node, reads their cgroups, and writes a PodAllocation for each, which
@@ -57,9 +57,10 @@ pub(crate) struct AgentArgs {
     /// The namespace of the settings and of what was learned; its pods are left alone
     #[arg(long, value_name = "NAME", env = "POD_NAMESPACE", default_value = NAMESPACE)]
     namespace: String,
-    /// Where to serve the dashboard, the metrics and the JSON API
-    #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_LISTEN", default_value_t = DEFAULT_LISTEN)]
-    listen: SocketAddr,
+    /// Where to serve the dashboard, the metrics and the JSON API; port 8082 where it is not said:
+    /// on every address in a pod, else on this machine's own
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_LISTEN")]
+    listen: Option<SocketAddr>,
     /// A file with the settings, in the place of the ConfigMap: `key: value` lines, or JSON
     #[arg(long, value_name = "FILE", env = "WALRAS_AGENT_CONFIG")]
     config: Option<PathBuf>,
@@ -81,10 +82,10 @@ pub(crate) struct AgentArgs {
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     record_max_mib: u64,
     /// The least urgent messages that are logged
-    #[arg(long, value_enum, env = "WALRAS_AGENT_LOG_LEVEL")]
+    #[arg(long, value_enum, env = "WALRAS_LOG_LEVEL")]
     log_level: Option<LevelChoice>,
     /// Whether messages are lines for people or JSON for programs
-    #[arg(long, value_enum, env = "WALRAS_AGENT_LOG_FORMAT")]
+    #[arg(long, value_enum, env = "WALRAS_LOG_FORMAT")]
     log_format: Option<FormatChoice>,
 }
 
@@ -95,7 +96,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<(), Failure> {
         node: args.node_name,
         kubeconfig: args.kubeconfig,
         namespace: args.namespace,
-        listen: args.listen,
+        listen: args.listen.unwrap_or_else(default_listen),
         config: args.config,
         cgroup_root: args.cgroup_root,
         tables_dir: args.tables_dir,

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, also in what it calls")]
 
+mod agent;
 mod controller;
 mod faults;
 mod installed;

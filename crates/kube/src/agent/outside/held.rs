@@ -35,6 +35,8 @@ pub(super) struct Held {
     ids: Vec<String>,
     meter: Meter,
     direct: Option<Direct>,
+    /// The limit that was last written here, and not by the kubelet.
+    written: Option<Millicores>,
     wish: Option<Wish>,
 }
 
@@ -75,6 +77,7 @@ impl Held {
             ids: Vec::new(),
             meter: Meter::default(),
             direct: None,
+            written: None,
             wish: None,
         };
         held.open_containers(layout, actuation);
@@ -94,6 +97,9 @@ impl Held {
     ) {
         self.pod = Arc::clone(pod);
         let resized = self.params.limit != params.limit;
+        if let (true, Some(limit)) = (resized, params.limit) {
+            debug!("{}: the API server has {limit} for it now", pod.name());
+        }
         self.params = params;
         // A container that is starting has an id before it has a group.
         if resized || ids_of(pod) != self.ids || self.containers.len() != self.ids.len() {
@@ -182,6 +188,7 @@ impl Held {
         match direct.apply(layout, action.limit, action.burst) {
             Ok(applied) => {
                 self.limit = applied.now.max.limit_floor().unwrap_or(action.limit);
+                self.written = Some(self.limit);
                 applied.held_by.map_or(Carried::Done, |above| Carried::HeldAt(above.limit))
             }
             Err(error) if error.is_gone() => Carried::Gone,
@@ -192,8 +199,12 @@ impl Held {
         }
     }
 
-    /// Gives back what the API server says, if anything was written.
+    /// Gives back what the API server says, if what is in force was written here.
     pub(super) fn give_back(&mut self, layout: &Layout) -> bool {
+        let in_force = self.limit_in_force().ok().flatten();
+        if in_force.is_none() || in_force != self.written {
+            return false;
+        }
         let Some(direct) = &mut self.direct else {
             return false;
         };
