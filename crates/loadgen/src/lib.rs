@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// The longest piece of work that one request may ask for.
-pub const LONGEST_WORK_MS: u64 = 60_000;
+pub const LONGEST_WORK_MS: u64 = 600_000;
 /// The most threads that one burst may have.
 pub const MOST_THREADS: u64 = 64;
 

@@ -2,8 +2,8 @@
 //!
 //! Read at the start and whenever the ConfigMap changed. Every key of the predecessor is known; the
 //! ones that mean nothing any more are accepted with a note. Everything that is wrong is told at
-//! once, with its key, its value and what is allowed; then nothing of it is in force. `samplingInterval`
-//! is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
+//! once, with its key, its value and what is allowed; then nothing of it is in force. The key
+//! `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
 
 mod key;
 
@@ -62,7 +62,7 @@ pub struct AgentConfig {
 pub enum Actuation {
     /// By the API server; control groups are only read.
     Api,
-    /// What is urgent is written to the pod's control groups, and what lasts goes to the API server.
+    /// What is urgent is written to the pod's control groups; what lasts goes to the API server.
     Direct,
 }
 

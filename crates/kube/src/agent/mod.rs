@@ -1,9 +1,9 @@
 //! `walras agent`: sizes the pods of one Kubernetes node.
 //!
-//! It drives the same loop as `walras host`. What differs is the outside: pods are found by a watch,
-//! and what is decided is written down as PodAllocations. The network is the business of a thread
-//! of its own, and the loop never waits for it. Nothing is sized before the settings are known; a
-//! change of them that is wrong is told of and changes nothing.
+//! It drives the same loop as `walras host`. What differs is the outside: pods are found by a
+//! watch, and what is decided is written down as PodAllocations. The network is the business of a
+//! thread of its own, and the loop never waits for it. Nothing is sized before the settings are
+//! known; a change of them that is wrong is told of and changes nothing.
 
 pub mod config;
 pub mod direct;

@@ -148,7 +148,7 @@ impl Kubernetes {
                     managed.insert(uid, (pod, params));
                 }
                 Err(because) => {
-                    set_aside = set_aside + request_of(&pod);
+                    set_aside += request_of(&pod);
                     if self.left_alone.get(&uid) != Some(&because) {
                         debug!(
                             pod = pod.name(),

@@ -212,7 +212,7 @@ fn weight(pod: &Pod, request: Millicores, complaints: &mut Vec<String>) -> Weigh
     let (low, high) = PRIORITY_RANGE;
     let named =
         annotated(pod, names::PRIORITY_MULTIPLIER, complaints, "a number above 0", |text| {
-            // Read as a decimal with three digits behind the point, which is as fine as weights are.
+            // Three digits behind the point are as fine as weights are.
             let weight = walras_host::config::weight_from(text.parse().ok()?)?;
             Some(i64::from(weight.thousandths()) * 1000)
         });

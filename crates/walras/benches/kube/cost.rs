@@ -43,9 +43,8 @@ fn resident_mb(pid: u32) -> f64 {
 
 fn on_a_real_node() {
     let mut installed = Installed::start(&[("baselineCPUPerPod", "10m")]);
-    let pods: Vec<Value> = (0..PODS)
-        .map(|n| installed.pod("default", &format!("web-{n}"), "10m", "50m"))
-        .collect();
+    let pods: Vec<Value> =
+        (0..PODS).map(|n| installed.pod("default", &format!("web-{n}"), "10m", "50m")).collect();
     let kubectl = installed.testbed.kubectl().expect("kubectl");
     kubectl.apply(&json!({ "apiVersion": "v1", "kind": "List", "items": pods })).expect("pods");
     let places: Vec<Place> =
@@ -78,7 +77,9 @@ fn on_a_real_node() {
     println!("| resident, MB | {:.1} | {:.1} |", resident_mb(agent), resident_mb(controller));
     let per_hour = |count: usize| {
         let count = u32::try_from(count).expect("a small number");
-        f64::from(count) * 3600.0 / WATCHED.as_secs_f64() / f64::from(u32::try_from(PODS).expect("100"))
+        f64::from(count) * 3600.0
+            / WATCHED.as_secs_f64()
+            / f64::from(u32::try_from(PODS).expect("100"))
     };
     println!(
         "| writes per pod and hour | {:.1} | {:.1} |",
@@ -95,9 +96,7 @@ fn calls(installed: &Installed) -> (usize, usize) {
         let wrote = |event: &&Value| {
             let user = event["user"]["username"].as_str().unwrap_or_default();
             let is_lease = event["objectRef"]["resource"] == "leases";
-            user.ends_with(account)
-                && !is_lease
-                && writes.iter().any(|verb| event["verb"] == *verb)
+            user.ends_with(account) && !is_lease && writes.iter().any(|verb| event["verb"] == *verb)
         };
         events.iter().filter(wrote).count()
     };

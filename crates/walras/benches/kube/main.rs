@@ -11,7 +11,8 @@ mod reaction;
 
 fn main() {
     // Cargo adds `--bench`.
-    let asked: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
+    let asked: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let wants = |part: &str| asked.is_empty() || asked.iter().any(|one| one == part);
     if wants("reaction") {
         reaction::run();

@@ -96,7 +96,7 @@ fn nothing_is_lost_whatever_is_killed() {
     }
     for pod in &pods {
         wait_for(&format!("{} to be applied", pod.name), PATIENCE, || {
-            Ok((installed.allocation(pod)?["status"]["phase"] == "Applied").then_some(()))
+            Ok(installed.is_applied(pod).then_some(()))
         })
         .unwrap();
     }

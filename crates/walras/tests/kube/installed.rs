@@ -283,6 +283,11 @@ impl Installed {
         self.object("podallocation", &place.namespace, &name)
     }
 
+    /// Whether a pod has an allocation and what it says.
+    pub(crate) fn is_applied(&self, place: &Place) -> bool {
+        self.allocation(place).is_ok_and(|one| one["status"]["phase"] == "Applied")
+    }
+
     /// Every resize that the API server has carried out, oldest first.
     pub(crate) fn resizes(&self) -> Result<Vec<Value>> {
         let events = self.testbed.audit()?;

@@ -62,9 +62,10 @@ fn allowed(installed: &Installed, account: &str) -> BTreeSet<Right> {
                     let resources = list("resources");
                     groups.into_iter().flat_map(move |group| {
                         let verb = verb.clone();
-                        resources.clone().into_iter().map(move |resource| {
-                            (verb.clone(), group.clone(), resource)
-                        })
+                        resources
+                            .clone()
+                            .into_iter()
+                            .map(move |resource| (verb.clone(), group.clone(), resource))
                     })
                 }) {
                     rights.insert((text(&verb), text(&group), text(&resource)));
@@ -81,12 +82,11 @@ fn each_program_has_the_rights_it_uses_and_no_others() {
     let mut installed = Installed::start(&[("enableAgentBasedModeling", "true")]);
     let kubectl = installed.testbed.kubectl().unwrap();
     let pod = installed.run("default", "load", "100m", "200m");
-    pod.burst(20_000, 1);
+    pod.burst(300_000, 1);
     wait_for("a resize", PATIENCE, || {
         installed.check_alive();
         let quota = installed.quota(&pod)?;
-        let applied = installed.allocation(&pod)?["status"]["phase"] == "Applied";
-        Ok((quota > 20_000 && applied).then_some(()))
+        Ok((quota > 20_000 && installed.is_applied(&pod)).then_some(()))
     })
     .unwrap();
     wait_for("what was learned to be saved", PATIENCE, || {

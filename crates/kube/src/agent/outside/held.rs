@@ -199,16 +199,20 @@ impl Held {
         }
     }
 
-    /// Gives back what the API server says, if what is in force was written here.
+    /// Gives back what the API server says, if anything was written. Where the kubelet has set a
+    /// limit since, only the burst buffer is taken back, which is none of the kubelet's.
     pub(super) fn give_back(&mut self, layout: &Layout) -> bool {
         let in_force = self.limit_in_force().ok().flatten();
-        if in_force.is_none() || in_force != self.written {
-            return false;
-        }
-        let Some(direct) = &mut self.direct else {
+        let (Some(direct), Some(written)) = (&mut self.direct, self.written) else {
             return false;
         };
-        match direct.give_back(layout) {
+        let given = match in_force {
+            Some(limit) if limit != written => {
+                direct.apply(layout, limit, Millicores::ZERO).map(drop)
+            }
+            Some(_) | None => direct.give_back(layout),
+        };
+        match given {
             Ok(()) => true,
             Err(error) if error.is_gone() => false,
             Err(error) => {
@@ -227,7 +231,7 @@ impl Held {
         let mut parts = Millicores::ZERO;
         for group in &self.containers {
             match group.settings().map(|settings| settings.max.limit_floor()) {
-                Ok(Some(limit)) => parts = parts + limit,
+                Ok(Some(limit)) => parts += limit,
                 // One without a limit holds nobody back, and one that is gone is being replaced.
                 Ok(None) | Err(_) => return Ok(whole),
             }

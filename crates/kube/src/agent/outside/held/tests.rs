@@ -27,8 +27,10 @@ fn pod(ids: [&str; 2]) -> Arc<Pod> {
     let text = format!(
         r#"{{"metadata": {{"name": "web", "namespace": "shop", "uid": "{UID}"}},
         "spec": {{"containers": [
-          {{"name": "app", "resources": {{"requests": {{"cpu": "50m"}}, "limits": {{"cpu": "300m"}}}}}},
-          {{"name": "log", "resources": {{"requests": {{"cpu": "50m"}}, "limits": {{"cpu": "100m"}}}}}}]}},
+          {{"name": "app",
+            "resources": {{"requests": {{"cpu": "50m"}}, "limits": {{"cpu": "300m"}}}}}},
+          {{"name": "log",
+            "resources": {{"requests": {{"cpu": "50m"}}, "limits": {{"cpu": "100m"}}}}}}]}},
         "status": {{"phase": "Running", "qosClass": "Burstable", "containerStatuses": [
           {{"name": "app", "containerID": "containerd://{}"}},
           {{"name": "log", "containerID": "containerd://{}"}}]}}}}"#,
