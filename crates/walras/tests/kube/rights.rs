@@ -37,6 +37,10 @@ fn asked(installed: &Installed, account: &str) -> (BTreeSet<Right>, Vec<String>)
             let message = text(&event["responseStatus"]["message"]);
             forbidden.push(format!("{right:?}: {message}"));
         }
+        // To apply what is not there yet takes the right to create it.
+        if right.0 == "patch" && event["responseStatus"]["code"] == 201 {
+            used.insert(("create".to_owned(), right.1.clone(), right.2.clone()));
+        }
         used.insert(right);
     }
     (used, forbidden)
