@@ -147,10 +147,13 @@ const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
 
 /// The tests that start clusters.
-const CLUSTER_TEST: &str = "cluster";
+const CLUSTER_TESTS: [&str; 2] = ["cluster", "kube"];
 const CLUSTER_COMMAND: &str =
     "test --package walras-testbed --features real-cluster --test cluster --no-fail-fast";
-const CLUSTER_FEATURE: &str = "walras-testbed/real-cluster";
+/// The tests of Walras on a cluster.
+const WALRAS_COMMAND: &str =
+    "test --package walras --features real-cluster --test kube --no-fail-fast -- --nocapture";
+const CLUSTER_FEATURE: &str = "walras-testbed/real-cluster,walras/real-cluster";
 
 /// With the feature, so that tests that only some machines can run are linted everywhere.
 fn lint_command(facts: &Facts) -> Call {
@@ -215,8 +218,9 @@ fn browser(facts: &Facts) -> Plan {
 
 fn unit(facts: &Facts) -> Plan {
     let mut call = product_tests(facts).args("--lib --bins");
-    let special = [KERNEL_TEST, BROWSER_TEST, CLUSTER_TEST];
-    let ordinary = |test: &&String| !is_property(test) && !special.contains(&test.as_str());
+    let is_special =
+        |test: &str| [KERNEL_TEST, BROWSER_TEST].contains(&test) || CLUSTER_TESTS.contains(&test);
+    let ordinary = |test: &&String| !is_property(test) && !is_special(test);
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
     }
@@ -242,7 +246,11 @@ fn kube(facts: &Facts) -> Plan {
         return Plan::NotRun("WALRAS_WITHOUT_KUBERNETES is set".to_owned());
     }
     // Prepared first, because this shows how far it is, and tests do not.
-    steps(vec![Step::Run(testbed().arg("prepare")), Step::Run(Call::cargo(CLUSTER_COMMAND))])
+    steps(vec![
+        Step::Run(testbed().arg("prepare")),
+        Step::Run(Call::cargo(CLUSTER_COMMAND)),
+        Step::Run(Call::cargo(WALRAS_COMMAND)),
+    ])
 }
 
 /// The command that starts, lists and ends testbeds.
@@ -545,12 +553,14 @@ mod tests {
     fn clusters_are_prepared_before_they_are_tested_and_left_out_only_on_request() {
         let expected = "cargo run --quiet --package walras-testbed -- prepare\n\
             cargo test --package walras-testbed --features real-cluster --test cluster \
-            --no-fail-fast";
+            --no-fail-fast\n\
+            cargo test --package walras --features real-cluster --test kube --no-fail-fast -- \
+            --nocapture";
         assert_eq!(check(Tier::Kube, &facts()), expected);
         let without = Facts { without_kubernetes: true, ..facts() };
         assert_eq!(check(Tier::Kube, &without), "not run: WALRAS_WITHOUT_KUBERNETES is set");
         let mut more = facts();
-        more.workspace.tests.push(CLUSTER_TEST.into());
+        more.workspace.tests.extend(CLUSTER_TESTS.map(String::from));
         assert_eq!(check(Tier::Unit, &more), check(Tier::Unit, &facts()));
     }
 

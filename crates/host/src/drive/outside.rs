@@ -1,7 +1,7 @@
 //! What the loop asks of the outside, in its own words.
 //!
-//! A plain host answers with cgroups, Kubernetes with pods; a test answers from a script. Whoever implements it decides
-//! nothing: it looks, reads and carries out.
+//! A plain host answers with cgroups, Kubernetes with pods; a test answers from a script. Whoever
+//! implements it decides nothing: it looks, reads and carries out.
 
 use walras_core::demand::Sample;
 use walras_core::node::{Action, PodFacts};

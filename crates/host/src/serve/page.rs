@@ -8,22 +8,24 @@ use axum::routing::get;
 
 use super::guard::answer;
 
-/// One file of the dashboard.
+/// One file of a page.
 #[derive(Clone, Copy, Debug)]
-struct Asset {
-    path: &'static str,
-    content_type: &'static str,
-    text: &'static str,
+pub struct Asset {
+    /// Where it is asked for.
+    pub path: &'static str,
+    /// What it is.
+    pub content_type: &'static str,
+    /// What is in it.
+    pub text: &'static str,
 }
 
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+/// What a page is.
+pub const PAGE: &str = "text/html; charset=utf-8";
+/// What a script is.
+pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const ASSETS: [Asset; 8] = [
-    Asset {
-        path: "/",
-        content_type: "text/html; charset=utf-8",
-        text: include_str!("../../ui/index.html"),
-    },
+/// What every page of Walras looks like and is written with.
+pub const LOOK: [Asset; 4] = [
     Asset {
         path: "/ui/style.css",
         content_type: "text/css; charset=utf-8",
@@ -34,16 +36,25 @@ const ASSETS: [Asset; 8] = [
         content_type: "image/svg+xml",
         text: include_str!("../../ui/icon.svg"),
     },
-    Asset { path: "/ui/app.js", content_type: SCRIPT, text: include_str!("../../ui/app.js") },
     Asset { path: "/ui/link.js", content_type: SCRIPT, text: include_str!("../../ui/link.js") },
-    Asset { path: "/ui/pods.js", content_type: SCRIPT, text: include_str!("../../ui/pods.js") },
-    Asset { path: "/ui/plot.js", content_type: SCRIPT, text: include_str!("../../ui/plot.js") },
     Asset { path: "/ui/words.js", content_type: SCRIPT, text: include_str!("../../ui/words.js") },
 ];
 
-/// The pages.
+const DASHBOARD: [Asset; 4] = [
+    Asset { path: "/", content_type: PAGE, text: include_str!("../../ui/index.html") },
+    Asset { path: "/ui/app.js", content_type: SCRIPT, text: include_str!("../../ui/app.js") },
+    Asset { path: "/ui/pods.js", content_type: SCRIPT, text: include_str!("../../ui/pods.js") },
+    Asset { path: "/ui/plot.js", content_type: SCRIPT, text: include_str!("../../ui/plot.js") },
+];
+
+/// The dashboard of a node.
 pub(super) fn routes() -> Router {
-    ASSETS.into_iter().fold(Router::new(), |router, asset| {
+    pages(LOOK.into_iter().chain(DASHBOARD))
+}
+
+/// What answers to each path of `assets`.
+pub fn pages(assets: impl IntoIterator<Item = Asset>) -> Router {
+    assets.into_iter().fold(Router::new(), |router, asset| {
         router.route(
             asset.path,
             get(move || async move {

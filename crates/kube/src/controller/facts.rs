@@ -32,6 +32,8 @@ pub(crate) struct PodFacts {
     pub(crate) uid: String,
     pub(crate) version: String,
     pub(crate) generation: i64,
+    /// Where it runs.
+    pub(crate) node: Option<String>,
     /// What it should be, for the plan; or why that cannot be said.
     pub(crate) view: Result<PodView, String>,
     /// How many of the containers in `view`, from the end, are sidecars.
@@ -88,6 +90,7 @@ impl PodFacts {
             uid: pod.uid().to_owned(),
             version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
+            node: pod.spec.node_name.clone(),
             view: view(pod, own_namespace),
             sidecars: pod.spec.init_containers.iter().filter(|one| one.is_sidecar()).count(),
             seen: seen(pod),

@@ -66,6 +66,11 @@ impl Metrics {
         metrics
     }
 
+    /// How many resizes were seen in force.
+    pub(crate) fn verified_count(&self) -> u64 {
+        self.verified.get()
+    }
+
     fn register(&mut self) {
         macro_rules! register {
             ($name:literal, $help:literal, $metric:expr) => {

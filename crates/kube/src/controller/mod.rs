@@ -16,6 +16,7 @@ mod metrics;
 mod queue;
 mod reconcile;
 mod settings;
+mod state;
 mod status;
 mod store;
 mod trouble;

@@ -127,6 +127,21 @@ impl Store {
         (news, changed)
     }
 
+    /// Every allocation, and its pod if there is one.
+    pub(crate) fn everything(&self) -> Vec<(Arc<AllocationFacts>, Option<Arc<PodFacts>>)> {
+        let inner = self.inner();
+        let with_pod = |(key, allocation): (&Key, &Arc<AllocationFacts>)| {
+            let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod));
+            (Arc::clone(allocation), pod.cloned())
+        };
+        inner.allocations.iter().map(with_pod).collect()
+    }
+
+    /// What a person should know.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.inner().problems.clone()
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         self.inner().settings.clone()
     }

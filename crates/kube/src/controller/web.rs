@@ -1,4 +1,4 @@
-//! What the controller serves: health, readiness and metrics.
+//! What the controller serves: health, readiness, metrics, and a page of the whole cluster.
 
 use std::sync::Arc;
 
@@ -9,21 +9,39 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use walras_core::units::Span;
-use walras_host::serve::answer;
+use walras_host::serve::{Asset, LOOK, PAGE, SCRIPT, answer, pages};
 
 use super::Shared;
 use super::metrics::CONTENT_TYPE;
+use super::state::state;
 
 /// A loop that has not turned for so long is stuck.
 const STUCK: Span = Span::from_s(30);
 
 /// All paths.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    let page = [
+        Asset { path: "/", content_type: PAGE, text: include_str!("../../ui/index.html") },
+        Asset {
+            path: "/ui/cluster.js",
+            content_type: SCRIPT,
+            text: include_str!("../../ui/cluster.js"),
+        },
+    ];
     Router::new()
+        .route("/api/v1/cluster", get(cluster))
         .route("/healthz", get(health))
         .route("/readyz", get(readiness))
         .route("/metrics", get(metrics))
         .with_state(shared)
+        .merge(pages(LOOK.into_iter().chain(page)))
+}
+
+async fn cluster(State(shared): State<Arc<Shared>>) -> Response {
+    match serde_json::to_vec(&state(&shared)) {
+        Ok(told) => answer(StatusCode::OK, "application/json", Body::from(told)),
+        Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written\n".to_owned()),
+    }
 }
 
 async fn health(State(shared): State<Arc<Shared>>) -> Response {

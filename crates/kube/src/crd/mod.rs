@@ -137,6 +137,18 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// The name that is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Applied => "Applied",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
 /// What the API server has to be told so that it knows `PodAllocation`.
 #[must_use]
 pub fn definition() -> CustomResourceDefinition {

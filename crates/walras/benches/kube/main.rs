@@ -3,6 +3,14 @@
 //!
 //! Prints Markdown for `docs/performance.md`. Nothing here passes or fails.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark prints, waits on purpose, and ends when something goes wrong"
+)]
+
 mod cost;
 #[path = "../../tests/kube/installed.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]

@@ -4,7 +4,7 @@
 //! counters and quota are looked at every few milliseconds.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::installed::{Installed, Place};
@@ -75,14 +75,14 @@ fn trial(installed: &Installed, place: &Place) -> Option<Duration> {
     None
 }
 
-fn quota(folder: &PathBuf) -> Option<u64> {
+fn quota(folder: &Path) -> Option<u64> {
     let v1 = fs::read_to_string(folder.join("cpu.cfs_quota_us"));
     let v2 = || fs::read_to_string(folder.join("cpu.max"));
     let text = v1.or_else(|_| v2()).ok()?;
     text.split_whitespace().next()?.parse().ok()
 }
 
-fn throttled(folder: &PathBuf) -> Option<u64> {
+fn throttled(folder: &Path) -> Option<u64> {
     let text = fs::read_to_string(folder.join("cpu.stat")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?;
     line.parse().ok()

@@ -42,6 +42,7 @@ impl Fault {
     }
 
     /// Breaks it, waits so long, and mends it.
+    #[expect(clippy::disallowed_methods, reason = "an outage lasts")]
     fn strike(&self, installed: &mut Installed, outage: Duration) {
         match self {
             Self::Agent => {
@@ -69,6 +70,7 @@ impl Fault {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "load goes on for a while between two faults")]
 fn nothing_is_lost_whatever_is_killed() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = number("WALRAS_FAULT_SEED").unwrap_or(u64::from(now.subsec_nanos()));

@@ -4,10 +4,12 @@
 //! responsible for a whole cluster. `cargo xtask test --tier kube` runs them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, also in what it calls")]
+#![expect(clippy::print_stderr, reason = "whoever looks for a fault reads the logs")]
 
 mod agent;
 mod controller;
 mod faults;
+#[expect(dead_code, reason = "the benchmark uses the rest of it")]
 mod installed;
 mod market;
 mod rights;
