@@ -17,6 +17,7 @@ fn the_help_of_every_command_has_an_example() {
         &["profiles"],
         &["crds"],
         &["completions"],
+        &["agent"],
         &["controller"],
     ] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
@@ -176,6 +177,7 @@ fn there_is_a_man_page_for_every_command() {
     assert_eq!(
         names,
         [
+            "walras-agent.1",
             "walras-clear.1",
             "walras-completions.1",
             "walras-controller.1",
