@@ -1,6 +1,8 @@
 //! The market at work on a real node, through the API: PodAllocation, resize, cgroup.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -91,6 +93,19 @@ fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
     })
     .unwrap();
     check_sums(&installed, allocatable);
+    for pod in &pods {
+        wait_for("the kernel's weight to follow the request", PATIENCE, || {
+            let (request, _) = cpu_of(&installed.object("pod", "default", &pod.name)?);
+            let group = installed.testbed.container_cgroup(&pod.uid, &pod.container)?;
+            // How a request becomes a weight of the second version depends on the runtime.
+            let Ok(shares) = fs::read_to_string(group.join("cpu.shares")) else {
+                return Ok(Some(()));
+            };
+            let shares: u64 = shares.trim().parse()?;
+            Ok((shares == (request * 1024 / 1000).max(2)).then_some(()))
+        })
+        .unwrap();
+    }
     let metrics = installed.agent_metrics().unwrap();
     assert!(metrics.contains("\nmbcas_nash_shadow_price "), "{metrics}");
 
@@ -134,6 +149,29 @@ fn check_sums(installed: &Installed, allocatable: u64) {
         assert!(limit <= 2 * allocatable, "limits of {limit}m on {allocatable}m: {now:?}");
     }
     assert!(!now.is_empty(), "the audit log knows of no pod");
+}
+
+#[test]
+fn sixty_pods_on_a_node_are_all_applied() {
+    let mut installed = Installed::start(&[("baselineCPUPerPod", "10m")]);
+    let names: Vec<String> = (0..60).map(|n| format!("web-{n}")).collect();
+    let pods = names.iter().map(|name| installed.pod("default", name, "10m", "50m"));
+    let pods = json!({ "apiVersion": "v1", "kind": "List", "items": pods.collect::<Vec<_>>() });
+    installed.testbed.kubectl().unwrap().apply(&pods).unwrap();
+    let places: Vec<Place> = names.iter().map(|name| installed.place("default", name)).collect();
+    let running = Instant::now();
+    wait_for("all sixty to be applied", 5 * PATIENCE, || {
+        installed.check_alive();
+        let all = installed.testbed.kubectl()?.json(&["get", "podallocations"])?;
+        let items = all["items"].as_array().cloned().unwrap_or_default();
+        let applied = items.iter().filter(|one| one["status"]["phase"] == "Applied").count();
+        Ok((applied == places.len()).then_some(()))
+    })
+    .unwrap();
+    println!("sixty pods applied {:.0} s after the last ran", running.elapsed().as_secs_f64());
+    for place in &places {
+        assert_eq!(installed.restarts(place).unwrap(), 0, "{}", place.name);
+    }
 }
 
 #[test]
