@@ -14,6 +14,7 @@ pub(crate) const PLUGIN: &str = "kubectl-walras";
 
 const HELP: &str = "\
 Examples:
+  kubectl walras top                         what pods use, need and have, by node
   kubectl walras preview                     what pods have and should have
   kubectl walras explain web-0 -n shop       why, for one pod
   kubectl walras pause --all                 change nothing any more, anywhere
@@ -28,6 +29,15 @@ Exit codes:
   0  fine
   1  the cluster cannot be reached, or refused
   2  bad input or usage, or there is no such pod";
+
+const TOP_HELP: &str = "\
+Examples:
+  kubectl walras top
+  kubectl walras top --node worker-3
+  kubectl walras top --json | jq '.[].state.price'
+
+Asks the agents through the API server, which takes the right to `get` pods/proxy where Walras is
+installed.";
 
 const PREVIEW_HELP: &str = "\
 Examples:
@@ -79,6 +89,19 @@ pub(crate) struct PluginCli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PluginCommand {
+    /// List what pods use, need and have, node by node
+    #[command(after_help = TOP_HELP)]
+    Top {
+        /// Only this node
+        #[arg(long, value_name = "NAME")]
+        node: Option<String>,
+        /// Where Walras is installed
+        #[arg(long, value_name = "NAME", default_value = names::NAMESPACE)]
+        system_namespace: String,
+        /// Print JSON for programs, not tables for people
+        #[arg(long)]
+        json: bool,
+    },
     /// List what pods have and should have
     #[command(after_help = PREVIEW_HELP)]
     Preview {

@@ -9,12 +9,15 @@ pub mod preview;
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
+use axum::http::Request;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use walras_wire::state::NodeState;
 
 use self::pause::{Change, Outcome};
 use crate::client::{self, ConnectError};
@@ -24,6 +27,12 @@ use crate::pod::{Mode, Pod};
 
 /// The field manager of changes that people make.
 const MANAGER: &str = "kubectl-walras";
+/// Which pods are agents.
+const AGENTS: &str = "app.kubernetes.io/name=walras,app.kubernetes.io/component=agent";
+/// Where agents listen.
+const AGENT_PORT: u16 = 8082;
+/// How long an agent may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How many objects are asked for at a time.
 const PAGE: u32 = 500;
 
@@ -41,6 +50,15 @@ pub enum Target {
         /// Its name.
         name: String,
     },
+}
+
+/// What the agent of a node tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The node.
+    pub node: String,
+    /// How it stands; or why that is not told.
+    pub state: Result<NodeState, String>,
 }
 
 /// A cluster that a person talks to, one question at a time.
@@ -110,6 +128,40 @@ impl Session {
         let key = |one: &PodAllocation| (one.spec.namespace.clone(), one.spec.pod_name.clone());
         all.sort_by_cached_key(key);
         Ok(all)
+    }
+
+    /// What the agents tell of their nodes, each by the name of its pod; or why one does not. Only
+    /// of the node `node`, if one is named.
+    ///
+    /// # Errors
+    /// The API server does not tell which agents there are.
+    pub fn nodes(&self, namespace: &str, node: Option<&str>) -> Result<Vec<Told>, PluginError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let mut which = ListParams::default().labels(AGENTS);
+        if let Some(node) = node {
+            which = which.fields(&format!("spec.nodeName={node}"));
+        }
+        self.runtime.block_on(async {
+            let listed = api.list(&which).await;
+            let listed = listed.map_err(|source| failed("the agents cannot be listed", source))?;
+            let mut told = Vec::new();
+            for pod in listed {
+                let state = self.node(namespace, pod.name()).await;
+                told.push(Told { node: pod.spec.node_name.unwrap_or_default(), state });
+            }
+            Ok(told)
+        })
+    }
+
+    /// What one agent tells of its node. The API server passes the question on.
+    async fn node(&self, namespace: &str, pod: &str) -> Result<NodeState, String> {
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods/{pod}:{AGENT_PORT}/proxy/api/v1/state");
+        let question = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout(PATIENCE, self.client.request_text(question)).await;
+        let answer = answer.map_err(|_| "its agent does not answer in time".to_owned())?;
+        let answer = answer.map_err(|error| error.to_string())?;
+        serde_json::from_str(&answer).map_err(|error| error.to_string())
     }
 
     /// Sets what may be changed of `target`, and says what became of it.

@@ -7,9 +7,10 @@ use walras_kube::plugin::pause::{Change, Outcome};
 use walras_kube::plugin::preview::Row;
 use walras_kube::plugin::{PluginError, Session, Target};
 
+use crate::commands::top::table_of_node;
 use crate::failure::Failure;
 use crate::plugin_cli::{PluginCli, PluginCommand, Whom};
-use crate::screen;
+use crate::screen::{self, Look};
 
 /// Runs one command of the plugin.
 pub(crate) fn run(cli: &PluginCli) -> Result<(), Failure> {
@@ -17,13 +18,18 @@ pub(crate) fn run(cli: &PluginCli) -> Result<(), Failure> {
     // Before a cluster is looked for: what makes no sense makes none anywhere.
     let whom = match &cli.command {
         PluginCommand::Pause { whom, .. } | PluginCommand::Resume { whom } => Some(whom),
-        PluginCommand::Preview { .. } | PluginCommand::Explain { .. } => None,
+        PluginCommand::Top { .. }
+        | PluginCommand::Preview { .. }
+        | PluginCommand::Explain { .. } => None,
     };
     if let Some(whom) = whom {
         check(whom, namespace)?;
     }
     let session = Session::open(cli.kubeconfig.as_deref()).map_err(told)?;
     match &cli.command {
+        PluginCommand::Top { node, system_namespace, json } => {
+            top(&session, system_namespace, node.as_deref(), *json)
+        }
         PluginCommand::Preview { json } => preview(&session, namespace, *json),
         PluginCommand::Explain { pod } => explain(&session, namespace, pod),
         PluginCommand::Pause { whom, restore } => {
@@ -34,6 +40,35 @@ pub(crate) fn run(cli: &PluginCli) -> Result<(), Failure> {
             apply(&session, &target(&session, whom, namespace), Change::Resume)
         }
     }
+}
+
+fn top(session: &Session, system: &str, node: Option<&str>, json: bool) -> Result<(), Failure> {
+    let told = session.nodes(system, node).map_err(told)?;
+    if told.is_empty() {
+        let place = node.map_or_else(String::new, |node| format!(" on the node {node}"));
+        let message = format!("there is no agent in the namespace {system}{place}");
+        return Err(Failure::Input(message));
+    }
+    let mut output = screen::output();
+    if json {
+        let each: Vec<_> = told
+            .iter()
+            .map(|one| match &one.state {
+                Ok(state) => serde_json::json!({ "node": one.node, "state": state }),
+                Err(because) => serde_json::json!({ "node": one.node, "error": because }),
+            })
+            .collect();
+        let text = serde_json::to_string_pretty(&each).map_err(std::io::Error::from)?;
+        writeln!(output, "{text}")?;
+        return Ok(output.flush()?);
+    }
+    for one in &told {
+        match &one.state {
+            Ok(state) => writeln!(output, "{}", table_of_node(state, Look::of_stdout()))?,
+            Err(because) => writeln!(output, "{}: {because}\n", one.node)?,
+        }
+    }
+    Ok(output.flush()?)
 }
 
 fn preview(session: &Session, namespace: Option<&str>, json: bool) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use walras_testbed::{Image, Spec, Testbed, wait_for};
+use walras_testbed::{Image, Kubectl, Spec, Testbed, wait_for};
 
 /// How long anything may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -97,16 +97,22 @@ impl Installed {
         it
     }
 
-    fn apply_manifests(&self) -> Result<()> {
-        let kubectl = self.testbed.kubectl()?;
-        let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
-        let manifests = manifests.to_str().context("a path that is text")?;
+    /// Every object of the plain manifests.
+    pub(crate) fn manifests(kubectl: &Kubectl) -> Result<Vec<Value>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+        let folder = folder.to_str().context("a path that is text")?;
         // One document after the other.
-        let args = ["create", "--dry-run=client", "-k", manifests, "-o", "json"];
+        let args = ["create", "--dry-run=client", "-k", folder, "-o", "json"];
         let all = kubectl.run(&args)?;
         let items = serde_json::Deserializer::from_str(&all).into_iter::<Value>();
         let items = items.collect::<Result<Vec<Value>, _>>()?;
-        ensure!(!items.is_empty(), "no manifests in {manifests}");
+        ensure!(!items.is_empty(), "no manifests in {folder}");
+        Ok(items)
+    }
+
+    fn apply_manifests(&self) -> Result<()> {
+        let kubectl = self.testbed.kubectl()?;
+        let items = Self::manifests(&kubectl)?;
         // Kinds before objects of them.
         for kind in KINDS {
             for object in items.iter().filter(|item| item["kind"] == kind) {

@@ -12,5 +12,6 @@ mod faults;
 #[expect(dead_code, reason = "the benchmark uses the rest of it")]
 mod installed;
 mod market;
+mod pods;
 mod rights;
 mod stage;

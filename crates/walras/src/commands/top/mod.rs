@@ -26,6 +26,8 @@ use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::screen::{self, Look};
 
+pub(crate) use self::table::text as table_of_node;
+
 /// The daemon is asked this often.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Keys are waited for this long before answers are looked at.

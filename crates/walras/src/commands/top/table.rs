@@ -9,7 +9,7 @@ use crate::screen::Look;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
 /// A sentence about the node, what is wrong with it, and a row for each pod, the busiest first.
-pub(super) fn text(state: &NodeState, look: Look) -> String {
+pub(crate) fn text(state: &NodeState, look: Look) -> String {
     let cores = |milli: u64| format!("{}.{:02}", milli / 1000, milli % 1000 / 10);
     let mut text = format!(
         "{}: {}, price {:.3}, {} of {} cores used, {} needed; {}\n",
