@@ -41,3 +41,37 @@ pub const NODE: &str = "walras.dev/node";
 pub const AGENT_MANAGER: &str = "walras-agent";
 /// The field manager of the controller.
 pub const CONTROLLER_MANAGER: &str = "walras-controller";
+
+/// A label's value can be no longer.
+const LABEL_LONGEST: usize = 63;
+
+/// A node's name as a label's value: cut where it is too long, but still different from others'.
+#[must_use]
+pub fn node_label(node: &str) -> String {
+    if node.len() <= LABEL_LONGEST {
+        return node.to_owned();
+    }
+    let hash = format!("-{:016x}", fnv(node.as_bytes()));
+    let kept: String = node.chars().take(LABEL_LONGEST - hash.len()).collect();
+    format!("{kept}{hash}")
+}
+
+/// A hash that is the same everywhere.
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_of_a_node_is_still_a_label() {
+        assert_eq!(node_label("node-1"), "node-1");
+        let (one, other) = (node_label(&"x".repeat(70)), node_label(&"x".repeat(71)));
+        assert_eq!((one.len(), other.len()), (63, 63));
+        assert_ne!(one, other);
+    }
+}

@@ -346,6 +346,11 @@ fn too_large_a_step(
     rules: &Rules,
     now: Moment,
 ) -> Option<(Moment, HoldReason)> {
+    if pod.containers.iter().any(|container| !container.is_limited()) {
+        // The first limit of a pod that had none takes something away, however large it is; and
+        // a refusal would never end, because nothing else would change the pod.
+        return None;
+    }
     let Rules { refusal_retry, growth_max, change_max, .. } = *rules;
     let current: Millicores = pod.containers.iter().map(ContainerView::counted).sum();
     let reach = current.max(UNSTATED_LIMIT).scale_floor(growth_max);
@@ -373,8 +378,13 @@ impl ContainerView {
     /// What the container's limit counts as today: the limit, else the request, else 100m. A zero
     /// is as good as nothing, as Kubernetes has it.
     fn counted(&self) -> Millicores {
-        let stated = |cpu: Option<Millicores>| cpu.filter(|cpu| *cpu > Millicores::ZERO);
-        stated(self.limit).or(stated(self.request)).unwrap_or(UNSTATED_LIMIT)
+        let request = self.request.filter(|request| *request > Millicores::ZERO);
+        self.limit.filter(|_| self.is_limited()).or(request).unwrap_or(UNSTATED_LIMIT)
+    }
+
+    /// Whether the container has a limit that a node could enforce.
+    fn is_limited(&self) -> bool {
+        self.limit.is_some_and(|limit| limit > Millicores::ZERO && limit < UNLIMITED)
     }
 }
 
@@ -643,12 +653,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_with_impossible_figures_is_held_and_not_misread() {
+    fn impossible_figures_of_a_pod_count_as_none() {
         let mut case = Case::usual();
         case.read("container app 0m/18446744073709551615m");
         case.read("container log 18446744073709551615m/-");
         case.read("desired 100m/1000m");
-        assert_eq!(lines_of(&case.plan(), NOW)[0], "Hold 30000000 us");
+        assert_eq!(lines_of(&case.plan(), NOW)[..3], ["Patch", "app 1m/10m", "log 99m/990m"]);
     }
 
     /// The class Kubernetes computes, taking memory that is not equal for absent.
@@ -717,8 +727,10 @@ mod tests {
         let counted = case.pod.containers.iter().map(ContainerView::counted);
         let current: u64 = counted.map(Millicores::get).sum();
         let limit = sum(containers).limit.get();
-        assert!(limit <= 10 * current.max(100), "seed {seed}: {current} to {limit}");
-        assert!(limit.abs_diff(current) <= 20_000, "seed {seed}: {current} to {limit}");
+        if case.pod.containers.iter().all(ContainerView::is_limited) {
+            assert!(limit <= 10 * current.max(100), "seed {seed}: {current} to {limit}");
+            assert!(limit.abs_diff(current) <= 20_000, "seed {seed}: {current} to {limit}");
+        }
         let last = case.history.last_applied_at;
         let waited = last.map(|last| NOW.since(last));
         assert!(waited.is_none_or(|waited| waited >= Span::from_s(5)), "seed {seed}");

@@ -41,6 +41,7 @@ use self::outside::{Kubernetes, Terms};
 use self::pods::{Scope, World};
 use self::publish::{Outbox, Pace};
 use self::running::Running;
+use crate::names;
 
 /// Where the dashboard and the metrics are served.
 const PORT: u16 = 8082;
@@ -174,7 +175,7 @@ fn asked_of(options: &Options) -> Asked {
 
 fn shared(options: &Options, config: &AgentConfig) -> Shared {
     let pace = Pace { interval: config.write_interval, band: config.min_change };
-    let seed = params::fnv(options.node.as_bytes());
+    let seed = names::fnv(options.node.as_bytes());
     let world = Arc::new(World::default());
     if options.config.is_some() {
         // They are known already, and the file is looked at elsewhere.

@@ -241,7 +241,7 @@ fn workload(pod: &Pod) -> WorkloadKey {
         key += &container.name;
     }
     if key.len() > KEY_LONGEST {
-        let hash = format!("_{:016x}", fnv(key.as_bytes()));
+        let hash = format!("_{:016x}", names::fnv(key.as_bytes()));
         key.truncate(KEY_LONGEST - hash.len());
         key += &hash;
     }
@@ -279,13 +279,6 @@ fn annotated<T>(
         complaints.push(format!("the annotation {name} is {shown:?}, which is not {what}"));
     }
     meaning
-}
-
-/// A hash that is the same everywhere.
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 impl fmt::Display for LeftAlone {

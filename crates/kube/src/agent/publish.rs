@@ -19,15 +19,12 @@ use walras_core::units::{Millicores, Moment};
 
 pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
 use self::outbox::{Next, Outcome, Whose};
-use super::params::fnv;
 use crate::crd::{PodAllocation, PodAllocationSpec, name_of};
 use crate::names;
 use crate::pod::Pod;
 
 /// How long one write may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A label's value can be no longer.
-const LABEL_LONGEST: usize = 63;
 /// An explanation is cut to this many characters.
 const EXPLANATION_LONGEST: usize = 500;
 
@@ -40,20 +37,9 @@ pub fn key_of(pod: &Pod) -> Key {
     }
 }
 
-/// A node's name as a label's value: cut where it is too long, but still different from others'.
-#[must_use]
-pub fn node_label(node: &str) -> String {
-    if node.len() <= LABEL_LONGEST {
-        return node.to_owned();
-    }
-    let hash = format!("-{:016x}", fnv(node.as_bytes()));
-    let kept: String = node.chars().take(LABEL_LONGEST - hash.len()).collect();
-    format!("{kept}{hash}")
-}
-
 /// Writes what is in the outbox, for as long as it is polled.
 pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
-    let label = node_label(&node);
+    let label = names::node_label(&node);
     let started = Instant::now();
     let now = || {
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -180,17 +166,4 @@ fn desired_in(spec: &PodAllocationSpec) -> Option<Desired> {
 fn too_late() -> kube::Error {
     let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the API server did not answer");
     kube::Error::Service(Box::new(error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_name_of_a_node_is_still_a_label() {
-        assert_eq!(node_label("node-1"), "node-1");
-        let (one, other) = (node_label(&"x".repeat(70)), node_label(&"x".repeat(71)));
-        assert_eq!((one.len(), other.len()), (63, 63));
-        assert_ne!(one, other);
-    }
 }

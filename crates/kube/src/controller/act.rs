@@ -104,6 +104,10 @@ pub(super) async fn write_status(
     let call = api.patch_status(&key.name, &parameters, &patch);
     let answer = AllocationFacts::of(within(WITHIN, call).await?);
     shared.store.allocation_seen(key, answer.clone());
+    if answer.generation != allocation.generation {
+        // The answer is the first to show the new wish; the watch will show nothing that differs.
+        shared.look_at(key.clone());
+    }
     Ok(answer)
 }
 

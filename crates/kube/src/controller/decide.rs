@@ -14,12 +14,16 @@ use super::clock::moment;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
 use crate::crd::{Phase, name_of};
+use crate::names::node_label;
 use crate::pod::Mode;
 
 /// How long a node may take before it counts as not having done it.
 pub(crate) const PATIENCE: Span = Span::from_s(10);
 /// How often a resize that is not in force yet is looked at after that.
 const LOOK_AGAIN: Span = Span::from_s(30);
+
+/// So much may the API server's clock be ahead of ours.
+const CLOCK_SKEW: Span = Span::from_s(5);
 
 /// Everything that is known of one allocation.
 #[derive(Debug)]
@@ -170,6 +174,14 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
             "This object belongs to an earlier pod of the same name.".to_owned(),
         ));
     }
+    let pod_label = pod.node.as_deref().map(node_label);
+    if allocation.node_label.is_some() && allocation.node_label != pod_label {
+        let node = allocation.node_label.as_deref().unwrap_or_default();
+        return Err(refusal(
+            "ForeignNode",
+            format!("The agent of {node} wrote this, and the pod is not on that node."),
+        ));
+    }
     let expected = name_of(&allocation.namespace, &allocation.pod, &pod.uid);
     if *key.name != *expected {
         return Err(refusal(
@@ -192,8 +204,10 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
 fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     let status = &situation.allocation.status;
     let mut history = situation.memory.history.clone();
-    let attempted = status.last_attempt_time.as_ref().map(moment);
-    history.last_applied_at = history.last_applied_at.max(pod.resized_at).max(attempted);
+    // A stamp from the future is another clock's, or a lie, and would hold the pod until then.
+    let stamp = |stamp: Option<Moment>| stamp.filter(|stamp| *stamp <= situation.now + CLOCK_SKEW);
+    let attempted = stamp(status.last_attempt_time.as_ref().map(moment));
+    history.last_applied_at = history.last_applied_at.max(stamp(pod.resized_at)).max(attempted);
     let refused_before = status.reason.as_deref() == Some("Infeasible")
         && status.observed_generation == Some(situation.allocation.generation);
     if history.infeasible.is_none()
@@ -451,6 +465,7 @@ mod tests {
         for (place, value, told) in [
             ("allocation/spec/namespace", json!("bank"), "Failed ForeignNamespace"),
             ("allocation/metadata/ownerReferences/0/uid", json!("u0"), "Failed StalePod"),
+            ("allocation/metadata/labels", json!({"walras.dev/node": "n2"}), "Failed ForeignNode"),
             ("allocation/metadata/name", json!("mine"), "Failed WrongName"),
             ("allocation/spec/desiredCPULimit", json!("much"), "Failed InvalidDesiredCPU"),
             (annotations, json!({"walras.dev/mode": "x"}), "Failed InvalidMode"),
@@ -489,6 +504,8 @@ mod tests {
         assert_eq!(seen.check(), "Pending RateLimited");
         let told = Case::usual().change("allocation/status", json!({"lastAttemptTime": at}));
         assert_eq!(told.check(), "Pending RateLimited");
+        let future = json!({"lastAttemptTime": "2027-02-15T08:00:00Z"});
+        assert_eq!(Case::usual().change("allocation/status", future).check(), "app 150m/300m");
     }
 
     #[test]

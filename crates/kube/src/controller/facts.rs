@@ -63,6 +63,8 @@ pub(crate) struct AllocationFacts {
     pub(crate) price: Option<f64>,
     /// The uid of the pod that owns it, if it names one.
     pub(crate) owner: Option<String>,
+    /// The node whose agent wrote it, as a label has it, if one did.
+    pub(crate) node_label: Option<String>,
     pub(crate) status: PodAllocationStatus,
 }
 
@@ -219,6 +221,7 @@ impl AllocationFacts {
             pod: spec.pod_name,
             price: spec.shadow_price_cpu,
             owner: owners.into_iter().find(|owner| owner.kind == "Pod").map(|owner| owner.uid),
+            node_label: meta.labels.and_then(|mut labels| labels.remove(names::NODE)),
             status: object.status.unwrap_or_default(),
         }
     }

@@ -3,6 +3,7 @@
 //! When to read, to take and to renew is decided by `walras_core::lease`; here it is done. Every
 //! write carries the version that was seen, so that it fails if somebody else was faster.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -76,10 +77,13 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
             acted = acts;
             if acts {
                 tracing::info!(me = lock(elector).me(), "this controller acts now");
-                shared.look_at_all(None);
             } else {
                 tracing::warn!("this controller does not act any more");
             }
+        }
+        // Also after a moment without the lease that was too short to be noticed here.
+        if acts && shared.overlooked.swap(false, Ordering::Relaxed) {
+            shared.look_at_all(None);
         }
         let step = lock(elector).next(now);
         let done = match step {

@@ -26,7 +26,7 @@ mod web;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,6 +103,8 @@ pub(crate) struct Shared {
     bucket: Mutex<Bucket>,
     rng: Mutex<Rng>,
     beat_us: AtomicU64,
+    /// Whether something was not looked at because this controller did not act at that moment.
+    overlooked: AtomicBool,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -142,6 +144,8 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     tracing::info!("stopping");
     tell_workers.send(true).ok();
     time::timeout(STOP_WITHIN, async { while workers.join_next().await.is_some() {} }).await.ok();
+    // Nobody acts any more when the lease is given back, not even in the middle of a call.
+    workers.shutdown().await;
     background.abort_all();
     leader::release(&shared, client).await;
     server.stop();
@@ -194,6 +198,7 @@ impl Shared {
         Self {
             bucket: Mutex::new(Bucket::full(Settings::default().resizes_per_second, now)),
             beat_us: AtomicU64::new(now.since(Moment::ORIGIN).as_us()),
+            overlooked: AtomicBool::new(false),
             rng: Mutex::new(rng),
             namespace: options.namespace.clone(),
             dry_run: options.dry_run,

@@ -1,4 +1,5 @@
-//! What has to be looked at, and when: each allocation at most once, the earliest first.
+//! What has to be looked at, and when: each allocation at most once, the earliest first, and of those
+//! that are due at the same moment the one that has waited longest for a resize.
 //!
 //! Watches add what has changed, workers take what is due. An allocation that a worker has is not
 //! given to another; if it changes meanwhile, it comes again afterwards. There is room for every
@@ -23,10 +24,13 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct Inner {
-    order: BTreeSet<(Moment, Key)>,
+    /// When it is due, since when it has stood in line, and what it is.
+    order: BTreeSet<(Moment, Moment, Key)>,
     due: BTreeMap<Key, Moment>,
     /// What workers have, and whether it has to be looked at again at once, or when.
     taken: BTreeMap<Key, Option<Moment>>,
+    /// What wants a resize, and since when there have been too many of them.
+    in_line: BTreeMap<Key, Moment>,
 }
 
 impl Queue {
@@ -38,7 +42,19 @@ impl Queue {
 
     /// `key` is gone, and need not be looked at.
     pub(crate) fn forget(&self, key: &Key) {
-        self.inner().forget(key);
+        let mut inner = self.inner();
+        inner.forget(key);
+        inner.in_line.remove(key);
+    }
+
+    /// `key` wants a resize, and it is not its turn yet.
+    pub(crate) fn stands_in_line(&self, key: &Key, now: Moment) {
+        self.inner().in_line.entry(key.clone()).or_insert(now);
+    }
+
+    /// It was the turn of `key`.
+    pub(crate) fn had_its_turn(&self, key: &Key) {
+        self.inner().in_line.remove(key);
     }
 
     /// How many are waiting.
@@ -85,22 +101,25 @@ impl Inner {
         }
         match self.due.get(&key) {
             Some(known) if *known <= due => return,
-            Some(known) => drop(self.order.remove(&(*known, key.clone()))),
+            Some(_) => self.forget(&key),
             None => {}
         }
         self.due.insert(key.clone(), due);
-        self.order.insert((due, key));
+        let since = self.in_line.get(&key).copied().unwrap_or(due);
+        self.order.insert((due, since, key));
     }
 
     fn forget(&mut self, key: &Key) {
         if let Some(due) = self.due.remove(key) {
-            self.order.remove(&(due, key.clone()));
+            // Only a worker that has taken it changes its place in the line.
+            let since = self.in_line.get(key).copied().unwrap_or(due);
+            self.order.remove(&(due, since, key.clone()));
         }
     }
 
     /// What is due, or when the next is.
     fn take(&mut self, now: Moment) -> Result<Key, Option<Moment>> {
-        let Some((due, key)) = self.order.first().cloned() else {
+        let Some((due, _, key)) = self.order.first().cloned() else {
             return Err(None);
         };
         if due > now {
@@ -147,6 +166,26 @@ mod tests {
         assert_eq!(queue.take(at(4)), Err(Some(at(9))));
         queue.forget(&key("c"));
         assert_eq!(queue.take(at(99)), Err(None));
+    }
+
+    #[test]
+    fn who_has_stood_in_line_longest_comes_first_whatever_its_name() {
+        let queue = Queue::default();
+        for (name, since) in [("b", 1), ("a", 2)] {
+            queue.add(key(name), at(since));
+            assert_eq!(queue.inner().take(at(since)), Ok(key(name)));
+            queue.stands_in_line(&key(name), at(since));
+            queue.done(key(name), Some(at(5)));
+        }
+        assert_eq!(queue.inner().take(at(5)), Ok(key("b")));
+        queue.had_its_turn(&key("b"));
+        queue.done(key("b"), Some(at(5)));
+        assert_eq!(queue.inner().take(at(5)), Ok(key("a")));
+        queue.stands_in_line(&key("a"), at(5));
+        queue.done(key("a"), Some(at(5)));
+        assert_eq!(queue.inner().take(at(5)), Ok(key("a")), "still the longest");
+        queue.forget(&key("b"));
+        assert_eq!(queue.inner().take(at(9)), Err(None));
     }
 
     #[test]

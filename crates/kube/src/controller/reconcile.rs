@@ -4,6 +4,7 @@
 //! before it is changed, and that a resize is attempted before it is asked for. Where nothing is to
 //! be done and nothing new to be said, no call is made.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
@@ -27,7 +28,10 @@ const GRACE: Span = Span::from_s(4);
 /// Looks at `key`. When to look again, if nothing happens before.
 pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Option<Moment> {
     let now = shared.clock.now();
-    let acts_since = shared.leadership.acts_since(now)?;
+    let Some(acts_since) = shared.leadership.acts_since(now) else {
+        shared.overlooked.store(true, Ordering::Relaxed);
+        return None;
+    };
     if !shared.store.is_synced() {
         return None;
     }
@@ -53,8 +57,10 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
                 return None;
             }
             if let Err(until) = shared.bucket().take(now) {
+                shared.queue.stands_in_line(key, now);
                 return Some(until);
             }
+            shared.queue.had_its_turn(key);
             let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
             resize(shared, client, gathered, attempt).await
         }

@@ -1,7 +1,9 @@
 //! What everybody agreed on: the keys of the ConfigMap that matter to the controller.
 //!
 //! A value that cannot be used is refused and named, and the one that held before goes on. A key
-//! that is not there means the default.
+//! that is not there means the default. While there is no ConfigMap at all, what held before goes
+//! on, and before the first one nothing is changed: whoever deletes it by mistake, or says a mode
+//! that cannot be read, must not set a whole cluster moving.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -20,11 +22,14 @@ pub(crate) struct Settings {
     pub(crate) resizes_per_second: NonZeroU32,
     /// The least time between two resizes of one pod.
     pub(crate) cooldown: Span,
+    /// Whether Guaranteed pods are sized, too, unless they say something of their own.
+    pub(crate) manage_guaranteed: bool,
 }
 
 const MODE: &str = "mode";
 const RATE: &str = "resizesPerSecond";
 const COOLDOWN: &str = "cooldown";
+const MANAGE_GUARANTEED: &str = "manageGuaranteed";
 const RATE_MAX: u32 = 1000;
 const COOLDOWN_MAX: Span = Span::from_s(3600);
 
@@ -34,11 +39,17 @@ impl Default for Settings {
             mode: Mode::default(),
             resizes_per_second: NonZeroU32::new(10).expect("ten is not zero"),
             cooldown: Rules::DEFAULT.cooldown,
+            manage_guaranteed: Rules::DEFAULT.manage_guaranteed,
         }
     }
 }
 
 impl Settings {
+    /// What holds before any settings were read.
+    pub(crate) fn unread() -> Self {
+        Self { mode: Mode::Off, ..Self::default() }
+    }
+
     /// What `data` says, where `old` held before, and what was refused.
     pub(crate) fn read(data: &BTreeMap<String, String>, old: &Self) -> (Self, Vec<String>) {
         let mut problems = Vec::new();
@@ -68,11 +79,18 @@ impl Settings {
                 old.cooldown
             });
         }
+        if let Some(text) = data.get(MANAGE_GUARANTEED) {
+            settings.manage_guaranteed = text.trim().parse().unwrap_or_else(|_| {
+                refused(MANAGE_GUARANTEED, text, "use true or false".to_owned());
+                old.manage_guaranteed
+            });
+        }
         (settings, problems)
     }
 
-    /// The rules that every plan keeps.
-    pub(crate) const fn rules(&self, manage_guaranteed: bool) -> Rules {
+    /// The rules that every plan keeps. A pod may ask to be sized although it is Guaranteed.
+    pub(crate) const fn rules(&self, pod_asks: bool) -> Rules {
+        let manage_guaranteed = self.manage_guaranteed || pod_asks;
         Rules { cooldown: self.cooldown, manage_guaranteed, ..Rules::DEFAULT }
     }
 }
@@ -107,16 +125,34 @@ mod tests {
 
     #[test]
     fn what_is_good_holds_and_what_is_bad_is_named_and_left_as_it_was() {
-        let good = [("mode", "limits-only"), ("resizesPerSecond", "3"), ("cooldown", "1500ms")];
+        let good = [
+            ("mode", "limits-only"),
+            ("resizesPerSecond", "3"),
+            ("cooldown", "1500ms"),
+            ("manageGuaranteed", "true"),
+        ];
         let (old, problems) = check(&Settings::default(), &good);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(old.mode, Mode::LimitsOnly);
         assert_eq!(old.cooldown, Span::from_ms(1500));
-        let bad = [("mode", "on"), ("resizesPerSecond", "0"), ("cooldown", "5")];
+        assert!(old.manage_guaranteed);
+        let bad = [
+            ("mode", "on"),
+            ("resizesPerSecond", "0"),
+            ("cooldown", "5"),
+            ("manageGuaranteed", "yes"),
+        ];
         let (settings, problems) = check(&old, &bad);
         assert_eq!(settings, old);
-        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert_eq!(problems.len(), 4, "{problems:?}");
         assert!(problems[1].starts_with("resizesPerSecond is `0`: use a whole"), "{problems:?}");
+    }
+
+    #[test]
+    fn a_mode_that_cannot_be_read_at_the_start_changes_nothing() {
+        let (settings, problems) = check(&Settings::unread(), &[("mode", "of")]);
+        assert_eq!(settings.mode, Mode::Off);
+        assert_eq!(problems.len(), 1, "{problems:?}");
     }
 
     #[test]

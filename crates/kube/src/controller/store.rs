@@ -13,6 +13,7 @@ use super::decide::Memory;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
 use crate::crd::name_of;
+use crate::names;
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +30,7 @@ pub(crate) struct Store {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     pods: BTreeMap<Key, Arc<PodFacts>>,
     allocations: BTreeMap<Key, Arc<AllocationFacts>>,
@@ -38,6 +39,20 @@ struct Inner {
     problems: Vec<String>,
     memory: BTreeMap<Key, Memory>,
     synced: BTreeSet<Kind>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            pods: BTreeMap::new(),
+            allocations: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            settings: Settings::unread(),
+            problems: Vec::new(),
+            memory: BTreeMap::new(),
+            synced: BTreeSet::new(),
+        }
+    }
 }
 
 /// What one reconciliation needs to know.
@@ -125,6 +140,20 @@ impl Store {
         let news = if problems == inner.problems { Vec::new() } else { problems.clone() };
         (inner.settings, inner.problems) = (settings, problems);
         (news, changed)
+    }
+
+    /// There are no settings any more, or never were: what held before goes on. Whether that is
+    /// news.
+    pub(crate) fn settings_gone(&self) -> Option<String> {
+        let mut inner = self.inner();
+        let mode = inner.settings.mode;
+        let problem = format!(
+            "there is no ConfigMap {}; what held before goes on, with the mode {mode}",
+            names::CONFIG
+        );
+        let is_news = inner.problems != [problem.clone()];
+        inner.problems = vec![problem.clone()];
+        is_news.then_some(problem)
     }
 
     /// Every allocation, and its pod if there is one.

@@ -188,14 +188,16 @@ impl Take<ConfigMap> for Settings {
         }
     }
 
-    fn gone(&self, key: &Key) {
-        self.seen(key, ConfigMap::default());
+    fn gone(&self, _: &Key) {
+        if let Some(problem) = self.0.store.settings_gone() {
+            tracing::warn!("{problem}");
+        }
     }
 
     fn listed(&self, present: &BTreeSet<Key>) {
         self.0.store.listed(Kind::Settings, present);
         if present.is_empty() {
-            self.seen(&Key::new("", ""), ConfigMap::default());
+            self.gone(&Key::new("", ""));
         }
         self.0.synced();
     }

@@ -82,11 +82,13 @@ fn accounts_may_do_what_they_need_and_nothing_else() {
     assert_eq!(limit, Some(&Value::from("300m")));
     of_others(&kubectl, &namespace.name);
     of_config(&kubectl, &namespace.name);
+    of_allocations(&kubectl, &namespace.name);
 }
 
 /// kubectl reads what it patches; the agent and the controller do not, and may not.
 fn let_kubectl_read(kubectl: &Kubectl) {
-    let reads = ["--verb=get", "--resource=pods,pods/resize,configmaps"];
+    let reads =
+        ["--verb=get", "--resource=pods,pods/resize,configmaps,podallocations.allocation.mbcas.io"];
     kubectl.run(&[&["create", "clusterrole", "reads"], &reads[..]].concat()).unwrap();
     let mut bind = vec!["create", "clusterrolebinding", "reads", "--clusterrole=reads"];
     bind.extend(["--serviceaccount=mbcas-system:walras-controller"]);
@@ -123,7 +125,7 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     attempt(kubectl, (&[&off[..], &ours, &[AGENT]].concat(), Some(own)));
     attempt(kubectl, (&[&off[..], &ours, &[CONTROLLER]].concat(), Some("cannot patch resource")));
     let create = |name| ["create", "configmap", name, "--from-literal=a=b", AGENT];
-    attempt(kubectl, (&[&create("mbcas-qtable-n1")[..], &ours].concat(), None));
+    attempt(kubectl, (&[&create("mbcas-qtable-n1")[..], &ours].concat(), Some(own)));
     attempt(kubectl, (&[&create("other")[..], &ours].concat(), Some(own)));
     // The token of a pod says on which node it runs.
     let on = "--as-user-extra=authentication.kubernetes.io/node-name=n3";
@@ -131,6 +133,46 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     attempt(kubectl, (&[&create("mbcas-qtable-n3")[..], &ours, &[on]].concat(), None));
     let elsewhere = [&create("mbcas-qtable-n1")[..], &["-n", namespace]].concat();
     attempt(kubectl, (&elsewhere, Some("cannot create resource")));
+}
+
+/// An agent writes the allocations of its own node, and takes over those of pods that moved to it.
+fn of_allocations(kubectl: &Kubectl, namespace: &str) {
+    const OWN: &str = "walras-agent writes no PodAllocation but those of its own node";
+    let long = "n".repeat(70);
+    let of_long = format!("{}-0123456789abcdef", "n".repeat(46));
+    let object = |node: &str, owner: &str| {
+        let object = json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": {
+                "name": "web", "namespace": namespace, "labels": { "walras.dev/node": node },
+                "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "web",
+                    "uid": owner }],
+            },
+            "spec": { "namespace": namespace, "podName": "web", "desiredCPURequest": "100m",
+                "desiredCPULimit": "200m" },
+        });
+        object.to_string()
+    };
+    let on = |node: &str| format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", AGENT];
+    let write = |extra: &[&str], node: &str, owner: &str, refused: bool| {
+        let call = [&apply[..], extra].concat();
+        let told = kubectl.run_with(&call, &object(node, owner));
+        let is_refused = told.as_ref().is_err_and(|error| error.to_string().contains(OWN));
+        assert_eq!(is_refused, refused, "{call:?} for {node}: {told:?}");
+        assert!(refused || told.is_ok(), "{call:?} for {node}: {told:?}");
+    };
+    write(&[], "n1", "u1", true);
+    write(&[&on("n1")], "n2", "u1", true);
+    write(&[&on("n1")], "", "u1", true);
+    write(&[&on("n1")], "n1", "u1", false);
+    write(&[&on("n2")], "n2", "u1", true);
+    write(&[&on("n2")], "n2", "u2", false);
+    write(&[&on(&long)], &of_long, "u3", false);
+    write(&[&on("n2")], &of_long, "u3", true);
+    let delete = ["delete", "podallocation", "web", "-n", namespace, AGENT];
+    attempt(kubectl, (&[&delete[..], &[&on("n2")]].concat(), Some(OWN)));
+    attempt(kubectl, (&[&delete[..], &[&on(&long)]].concat(), None));
 }
 
 fn attempt(kubectl: &Kubectl, (call, refused): Attempt<'_>) {
@@ -166,7 +208,7 @@ fn install(kubectl: &Kubectl) {
 
 /// Waits until the policies are looked at, and makes sure that nothing in them is doubtful.
 fn await_policies(kubectl: &Kubectl, namespace: &str) {
-    for name in ["walras-controller-pods", "walras-agent-configmaps"] {
+    for name in ["walras-controller-pods", "walras-agent-configmaps", "walras-agent-allocations"] {
         let what = format!("the check of {name}");
         let checked = wait_for(&what, PATIENCE, || {
             let policy = kubectl.json(&["get", "validatingadmissionpolicy", name])?;

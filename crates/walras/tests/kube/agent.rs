@@ -131,6 +131,42 @@ fn what_was_asked_for_is_seen_in_the_cgroup_and_the_agent_outlives_the_api_serve
 }
 
 #[test]
+fn what_was_learned_of_a_workload_serves_the_pod_that_replaces_another() {
+    let stage = Stage::new();
+    let namespace = stage.testbed.namespace("shop").unwrap();
+    let shop = &namespace.name;
+    stage.configure(&json!({
+        "mode": "off", "startupGracePeriod": "0s", "profile": "seed", "slowLoopInterval": "2s",
+    }));
+    stage.deploy(shop, "api", &Load::default());
+    let agent = stage.agent(&["--log-level", "debug"]);
+    agent.wait_until_ready();
+    let table = format!("{shop}_ReplicaSet_api_api");
+    let updates = || {
+        let saved: Value = serde_json::from_str(stage.tables().get(&table)?).unwrap();
+        Some(saved["updates"].as_u64().unwrap())
+    };
+    let learned = stage.wait("a table with a few lessons", || updates().filter(|n| *n >= 3));
+    agent.kill();
+
+    // Another agent, and another pod.
+    let first = stage.pod_of(shop, "api");
+    stage.testbed.kubectl().unwrap().run(&["delete", "pod", &first, "-n", shop]).unwrap();
+    let second = stage.wait("another pod", || {
+        Some(stage.pod_of(shop, "api")).filter(|pod| !pod.is_empty() && *pod != first)
+    });
+    namespace.pod_in(&second, "Running").unwrap();
+    let agent = stage.agent(&["--log-level", "debug"]);
+    agent.wait_until_ready();
+    stage.wait("more lessons than before", || {
+        let now = updates()?;
+        assert!(now >= learned, "it begins anew, with {now} lessons after {learned}");
+        (now > learned).then_some(())
+    });
+    agent.stop();
+}
+
+#[test]
 fn direct_acting_raises_the_quota_at_once_and_the_kubelet_wins() {
     let stage = Stage::new();
     let namespace = stage.testbed.namespace("shop").unwrap();

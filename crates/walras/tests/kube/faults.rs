@@ -96,12 +96,14 @@ fn nothing_is_lost_whatever_is_killed() {
         installed.check_alive();
         faults += 1;
     }
+    let over = Instant::now();
     for pod in &pods {
         wait_for(&format!("{} to be applied", pod.name), PATIENCE, || {
             Ok(installed.is_applied(pod).then_some(()))
         })
         .unwrap();
     }
+    println!("every allocation applied {:.1} s after the last", over.elapsed().as_secs_f64());
     for pod in &pods {
         assert_eq!(installed.restarts(pod).unwrap(), 0, "{} was restarted", pod.name);
         wait_for("the kernel to enforce what the pod says", PATIENCE, || {

@@ -139,7 +139,10 @@ impl Installed {
     /// A kubeconfig for a service account, as a pod of it would have it.
     fn kubeconfig_of(&self, account: &str) -> Result<PathBuf> {
         let kubectl = self.testbed.kubectl()?;
-        let args = ["create", "token", account, "-n", SYSTEM, "--duration=24h"];
+        let mut args = vec!["create", "token", account, "-n", SYSTEM, "--duration=24h"];
+        if account == "walras-agent" {
+            args.extend(["--bound-object-kind=Node", "--bound-object-name=node-1"]);
+        }
         let token = kubectl.run(&args)?;
         let mut config: Value =
             serde_json::from_str(&fs::read_to_string(self.testbed.kubeconfig())?)?;

@@ -51,6 +51,28 @@ impl Default for Load {
     }
 }
 
+impl Load {
+    /// The spec of a pod whose only container has its name.
+    fn spec(&self, name: &str) -> Value {
+        let amounts = |cpu: &'static str| {
+            let both = [("cpu", cpu), ("memory", self.memory)];
+            let said = both.into_iter().filter(|(_, amount)| !amount.is_empty());
+            said.collect::<BTreeMap<_, _>>()
+        };
+        json!({
+            "nodeSelector": { NODE_LABEL: "real" },
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": name, "image": Image::Loadgen.reference(),
+                "imagePullPolicy": "Never", "args": ["0.0.0.0:8080"],
+                "resources": {
+                    "requests": amounts(self.request), "limits": amounts(self.limit),
+                },
+            }],
+        })
+    }
+}
+
 /// The limit that an allocation asks for, in thousandths of a core.
 pub(crate) fn limit_in(allocation: &Value) -> u64 {
     let text = allocation["spec"]["desiredCPULimit"].as_str().unwrap();
@@ -117,29 +139,38 @@ impl Stage {
 
     /// Runs a pod of the load generator, and does not wait for it.
     pub(crate) fn run(&self, namespace: &str, name: &str, load: &Load) {
-        let amounts = |cpu: &'static str| {
-            let both = [("cpu", cpu), ("memory", load.memory)];
-            let said = both.into_iter().filter(|(_, amount)| !amount.is_empty());
-            said.collect::<BTreeMap<_, _>>()
-        };
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
                 "name": name, "namespace": namespace, "annotations": load.annotations,
             },
-            "spec": {
-                "nodeSelector": { NODE_LABEL: "real" },
-                "terminationGracePeriodSeconds": 0,
-                "containers": [{
-                    "name": name, "image": Image::Loadgen.reference(),
-                    "imagePullPolicy": "Never", "args": ["0.0.0.0:8080"],
-                    "resources": {
-                        "requests": amounts(load.request), "limits": amounts(load.limit),
-                    },
-                }],
-            },
+            "spec": load.spec(name),
         });
         self.testbed.kubectl().unwrap().apply(&pod).unwrap();
+    }
+
+    /// Runs a Deployment of one such pod.
+    pub(crate) fn deploy(&self, namespace: &str, name: &str, load: &Load) {
+        let labels = json!({ "app": name });
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": { "name": name, "namespace": namespace },
+            "spec": {
+                "replicas": 1,
+                "selector": { "matchLabels": labels },
+                "template": { "metadata": { "labels": labels }, "spec": load.spec(name) },
+            },
+        });
+        self.testbed.kubectl().unwrap().apply(&deployment).unwrap();
+    }
+
+    /// The name of the first pod with the label of a Deployment, or nothing.
+    pub(crate) fn pod_of(&self, namespace: &str, deployment: &str) -> String {
+        let label = format!("app={deployment}");
+        let pods =
+            self.testbed.kubectl().unwrap().json(&["get", "pods", "-n", namespace, "-l", &label]);
+        let name = pods.unwrap()["items"][0]["metadata"]["name"].as_str().map(str::to_owned);
+        name.unwrap_or_default()
     }
 
     /// Lets a pod want a whole core until it had that for a minute.
