@@ -146,7 +146,8 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let terms = Terms {
         config: config.clone(),
         own_namespace: options.namespace.clone(),
-        dry_run: options.dry_run || options.config.is_none(),
+        holds: false,
+        dry_run: options.dry_run,
     };
     let world = Arc::clone(&shared.world);
     let outside = Kubernetes::new(layout, terms, shared, origin);

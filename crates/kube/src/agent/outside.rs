@@ -48,7 +48,9 @@ pub struct Terms {
     pub config: AgentConfig,
     /// The namespace of the agent itself.
     pub own_namespace: String,
-    /// Whether nothing at all is written.
+    /// Whether that was read. Where it was not, nothing at all is written or deleted.
+    pub holds: bool,
+    /// Whether nothing at all is written in any case.
     pub dry_run: bool,
 }
 
@@ -74,6 +76,15 @@ pub struct Kubernetes {
     looks: u64,
     started: Instant,
     origin: Moment,
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Whether nothing is written.
+    const fn only_watch(&self) -> bool {
+        self.dry_run || !self.holds
+    }
 }
 
 // === impl Kubernetes ===
@@ -184,8 +195,11 @@ impl Kubernetes {
             query: config.prometheus_query.clone(),
             targets: targets.collect(),
         });
-        let keys: BTreeSet<Key> = self.managed.values().map(|(pod, _)| key_of(pod)).collect();
-        self.shared.outbox.keep_only(keys);
+        // What the defaults leave alone may be sized by the configuration that is not known yet.
+        if self.terms.holds {
+            let keys: BTreeSet<Key> = self.managed.values().map(|(pod, _)| key_of(pod)).collect();
+            self.shared.outbox.keep_only(keys);
+        }
     }
 
     fn rules(&self, allocatable: Millicores) -> Rules {
@@ -270,7 +284,7 @@ impl Kubernetes {
 
     /// Every pod has a PodAllocation, also one that has what it should have.
     fn introduce(&self, held: &Held) {
-        let (Some(limit), false) = (held.params.limit, self.terms.dry_run) else {
+        let (Some(limit), false) = (held.params.limit, self.terms.only_watch()) else {
             return;
         };
         match held.params.mode {
@@ -303,7 +317,7 @@ impl Kubernetes {
     /// What is asked of the API server for an action.
     fn ask(&self, held: &Held, action: &Action, urgency: Urgency) -> Desired {
         let desired = held.params.desired(action, self.price);
-        if !self.terms.dry_run {
+        if !self.terms.only_watch() {
             self.shared.outbox.put(&held.key, held.whose(), desired.clone(), urgency);
         }
         desired
@@ -355,7 +369,7 @@ impl Outside for Kubernetes {
         };
         let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
         let carried = match (held.params.mode, self.terms.config.actuation) {
-            _ if self.terms.dry_run => Carried::OnlyWatching(held.limit),
+            _ if self.terms.only_watch() => Carried::OnlyWatching(held.limit),
             (Mode::Restore, _) => Carried::OnlyWatching(held.limit),
             (Mode::Off, _) => {
                 self.ask(&held, action, urgency);
@@ -464,3 +478,6 @@ pub fn layout(root: Option<&PathBuf>) -> Result<Layout, walras_cgroup::LayoutErr
         None => Layout::of_this_machine(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -244,6 +244,7 @@ impl<'a> Running<'a> {
         self.drive.outside().set_terms(Terms {
             config: newer.clone(),
             own_namespace: self.options.namespace.clone(),
+            holds: true,
             dry_run: self.options.dry_run,
         });
         self.drive.start_over(node, recorder);

@@ -1,8 +1,9 @@
 //! The wishes that are not written yet, and whose turn it is: state without I/O.
 //!
 //! There is one entry for each PodAllocation, so it is bounded by the number of pods. A newer wish
-//! replaces an older one. What was written is remembered, so that only changes are written. Time is
-//! an argument.
+//! replaces an older one. What was written is remembered, so that only changes are written. What
+//! nobody wished for is deleted only once it is known that its pod is not sized: a pod may be sized
+//! long before anything is decided for it. Time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -188,7 +189,8 @@ impl Outbox {
         }
     }
 
-    /// These are sized, and no others: what there is of others is deleted.
+    /// These have an allocation, and no others: what there is of others is deleted. Whoever says
+    /// this has read a configuration that holds; before it is said, nothing is deleted.
     pub fn keep_only(&self, managed: BTreeSet<Key>) {
         let mut inner = self.lock();
         for (key, entry) in &mut inner.entries {
@@ -213,7 +215,31 @@ impl Outbox {
     pub fn is_idle(&self) -> bool {
         let inner = self.lock();
         let pace = inner.pace;
-        !inner.entries.values().any(|entry| entry.wants(pace).is_some())
+        let mut entries = inner.entries.iter();
+        !entries.any(|(key, entry)| entry.wants(pace, inner.stays(key)).is_some())
+    }
+}
+
+#[cfg(test)]
+impl Outbox {
+    /// This one is there already, and so is no other.
+    pub(in crate::agent) fn found_only(&self, key: Key, uid: &str, limit: Millicores) {
+        let desired = Desired { request: limit, limit, price: Ratio::ZERO, why: String::new() };
+        self.found(key, uid, Some(desired));
+        self.stock_taken();
+    }
+
+    /// What would be written, a line for each object.
+    pub(in crate::agent) fn wanted(&self) -> Vec<String> {
+        let inner = self.lock();
+        let wanted = inner.entries.iter().filter(|(key, entry)| {
+            inner.managed.is_some() && entry.wants(inner.pace, inner.stays(key)).is_some()
+        });
+        let told = wanted.map(|(key, entry)| match &entry.desired {
+            Some(desired) => format!("{} {}/{}", key.name, desired.request, desired.limit),
+            None => format!("{} deleted", key.name),
+        });
+        told.collect()
     }
 }
 
@@ -262,6 +288,11 @@ impl Outbox {
 // === impl Inner ===
 
 impl Inner {
+    /// Whether this one is not to be deleted, also if nothing was wished for it yet.
+    fn stays(&self, key: &Key) -> bool {
+        self.managed.as_ref().is_none_or(|managed| managed.contains(key))
+    }
+
     fn next(&mut self, now: Moment) -> Next {
         // Before it is known who is sized, what is there must not be taken for left behind.
         if !self.stock_taken || self.managed.is_none() {
@@ -269,7 +300,7 @@ impl Inner {
         }
         let mut first: Option<(Moment, bool, &Key)> = None;
         for (key, entry) in &self.entries {
-            if let Some(due) = entry.due(self.pace)
+            if let Some(due) = entry.due(self.pace, self.stays(key))
                 && first.is_none_or(|(at, urgent, _)| {
                     (due.max(now), !entry.urgent) < (at.max(now), !urgent)
                 })
@@ -366,9 +397,9 @@ impl Entry {
     }
 
     /// Whether a write is wanted, and whether it can wait for the interval.
-    fn wants(&self, pace: Pace) -> Option<Urgency> {
+    fn wants(&self, pace: Pace, stays: bool) -> Option<Urgency> {
         let Some(desired) = &self.desired else {
-            return self.exists.then_some(Urgency::AtOnce);
+            return (self.exists && !stays).then_some(Urgency::AtOnce);
         };
         let Some((uid, written)) = &self.written else {
             return Some(Urgency::AtOnce);
@@ -380,8 +411,8 @@ impl Entry {
         differs.then_some(urgency)
     }
 
-    fn due(&self, pace: Pace) -> Option<Moment> {
-        let at = match (self.wants(pace)?, self.written_at) {
+    fn due(&self, pace: Pace, stays: bool) -> Option<Moment> {
+        let at = match (self.wants(pace, stays)?, self.written_at) {
             (Urgency::InTime, Some(written_at)) => written_at + pace.interval,
             (Urgency::AtOnce, _) | (Urgency::InTime, None) => Moment::ORIGIN,
         };

@@ -147,3 +147,15 @@ fn who_was_never_written_is_not_deleted() {
     outbox.keep_only(BTreeSet::new());
     assert_eq!(written(&outbox, 0), Vec::<String>::new());
 }
+
+#[test]
+fn what_is_there_of_a_sized_pod_is_not_deleted_for_want_of_a_wish() {
+    let outbox = Outbox::new(PACE, 1);
+    outbox.found(key("web"), "u1", Some(desired(400)));
+    outbox.found(key("old"), "u0", Some(desired(400)));
+    outbox.stock_taken();
+    assert!(outbox.is_idle(), "nobody said yet who is sized");
+    outbox.keep_only([key("web")].into());
+    assert_eq!(written(&outbox, 0), ["old deleted"]);
+    assert!(outbox.is_idle());
+}
