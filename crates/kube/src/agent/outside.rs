@@ -7,8 +7,9 @@
 //! fought. Nothing here waits for the network.
 
 mod held;
+mod roster;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -17,17 +18,19 @@ use tracing::{debug, info, warn};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
 use walras_core::node::{Action, PodFacts, Why};
+use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
 use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online};
 
 use self::held::{Held, Seen};
+use self::roster::Roster;
 use super::config::{Actuation, AgentConfig, excluded};
 use super::find::Finder;
 use super::latency::{Question, Target};
 use super::link::Shared;
-use super::params::{LeftAlone, Params, Rules, capacity, judge, request_of};
-use super::publish::{Desired, Key, Pace, Urgency, key_of};
+use super::params::{Params, Rules, capacity};
+use super::publish::{Desired, Pace, Urgency, key_of};
 use crate::pod::{Mode, Pod};
 
 /// A limit that was asked for and is not in force after this is not waited for.
@@ -62,15 +65,13 @@ pub struct Kubernetes {
     shared: Shared,
     finder: Finder,
     generation: u64,
-    /// Who is sized.
-    managed: BTreeMap<PodUid, (Arc<Pod>, Params)>,
+    roster: Roster,
     /// Who is sized and was found.
     held: BTreeMap<PodUid, Held>,
     /// Since when a pod's control group is looked for.
     missing: BTreeMap<PodUid, Moment>,
     /// What was complained about, so that it is said once.
     complained: BTreeMap<PodUid, Vec<String>>,
-    left_alone: BTreeMap<PodUid, LeftAlone>,
     capacity: Millicores,
     price: Ratio,
     looks: u64,
@@ -100,11 +101,10 @@ impl Kubernetes {
             shared,
             finder,
             generation: 0,
-            managed: BTreeMap::new(),
+            roster: Roster::default(),
             held: BTreeMap::new(),
             missing: BTreeMap::new(),
             complained: BTreeMap::new(),
-            left_alone: BTreeMap::new(),
             capacity: cpus_online(),
             price: Ratio::ZERO,
             looks: 0,
@@ -147,42 +147,21 @@ impl Kubernetes {
         };
         self.generation = seen.generation;
         let rules = self.rules(seen.allocatable);
-        let mut managed = BTreeMap::new();
-        let mut left_alone = BTreeMap::new();
-        let mut set_aside = Millicores::ZERO;
-        for (uid, pod) in seen.pods {
-            let uid = PodUid::new(&uid);
-            let mode = seen.modes.get(pod.namespace()).map(String::as_str);
-            match judge(&pod, mode, &rules) {
-                Ok(params) => {
-                    self.complain(&uid, &pod, &params.complaints);
-                    managed.insert(uid, (pod, params));
-                }
-                Err(because) => {
-                    set_aside += request_of(&pod);
-                    if self.left_alone.get(&uid) != Some(&because) {
-                        debug!(
-                            pod = pod.name(),
-                            namespace = pod.namespace(),
-                            "left alone: {because}"
-                        );
-                    }
-                    left_alone.insert(uid, because);
-                }
-            }
-        }
-        self.capacity = capacity(seen.allocatable, self.terms.config.reserve, set_aside);
-        self.complained.retain(|uid, _| managed.contains_key(uid));
-        self.missing.retain(|uid, _| managed.contains_key(uid));
-        self.left_alone = left_alone;
-        self.managed = managed;
-        self.tell_others();
+        let allocatable = seen.allocatable;
+        let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules));
+        self.capacity = capacity(allocatable, self.terms.config.reserve, self.roster.set_aside);
+        self.say_who_is_left_alone(&before);
+        self.complain();
+        let sized = &self.roster.sized;
+        self.missing.retain(|uid, _| sized.contains_key(uid));
+        self.ask_prometheus();
+        self.keep_allocations();
     }
 
-    /// Tells the background who is sized, and who has a latency target.
-    fn tell_others(&self) {
+    /// Tells the background who has a latency target.
+    fn ask_prometheus(&self) {
         let config = &self.terms.config;
-        let targets = self.managed.iter().filter_map(|(uid, (pod, params))| {
+        let targets = self.roster.sized.iter().filter_map(|(uid, (pod, params))| {
             Some(Target {
                 uid: uid.clone(),
                 namespace: pod.namespace().to_owned(),
@@ -195,10 +174,28 @@ impl Kubernetes {
             query: config.prometheus_query.clone(),
             targets: targets.collect(),
         });
+    }
+
+    /// Tells the background who has a PodAllocation: who is sized, and who gets back what it came
+    /// with, because the controller gives back by PodAllocations alone.
+    fn keep_allocations(&self) {
         // What the defaults leave alone may be sized by the configuration that is not known yet.
-        if self.terms.holds {
-            let keys: BTreeSet<Key> = self.managed.values().map(|(pod, _)| key_of(pod)).collect();
-            self.shared.outbox.keep_only(keys);
+        if !self.terms.holds {
+            return;
+        }
+        let sized = self.roster.sized.values().map(|(pod, _)| key_of(pod));
+        let given = self.roster.giving_back.iter().map(|(pod, _)| key_of(pod));
+        let outbox = &self.shared.outbox;
+        outbox.keep_only(sized.chain(given).collect());
+        if self.terms.only_watch() {
+            return;
+        }
+        for (pod, came_with) in &self.roster.giving_back {
+            let Allocation { request, limit } = *came_with;
+            let why = "it gets back what it came with".to_owned();
+            // Whatever was decided before must not come into force when the mode changes again.
+            let desired = Desired { request, limit, price: self.price, why };
+            outbox.put(&key_of(pod), (pod.name(), pod.uid()), desired, Urgency::InTime);
         }
     }
 
@@ -215,30 +212,43 @@ impl Kubernetes {
         }
     }
 
-    fn complain(&mut self, uid: &PodUid, pod: &Pod, complaints: &[String]) {
-        if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == complaints {
-            return;
+    fn say_who_is_left_alone(&self, before: &Roster) {
+        for (uid, (pod, because)) in &self.roster.left_alone {
+            if before.left_alone.get(uid).is_none_or(|(_, known)| known != because) {
+                debug!(pod = pod.name(), namespace = pod.namespace(), "left alone: {because}");
+            }
         }
-        for complaint in complaints {
-            warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
+    }
+
+    /// Says what is wrong with annotations, once.
+    fn complain(&mut self) {
+        let sized = &self.roster.sized;
+        self.complained.retain(|uid, _| sized.contains_key(uid));
+        for (uid, (pod, params)) in sized {
+            if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == params.complaints {
+                continue;
+            }
+            for complaint in &params.complaints {
+                warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
+            }
+            self.complained.insert(uid.clone(), params.complaints.clone());
         }
-        self.complained.insert(uid.clone(), complaints.to_vec());
     }
 
     /// Lets go of who is not sized any more, and takes in who is new or changed.
     fn follow(&mut self, changes: &mut Vec<Change>) {
-        let managed = &self.managed;
+        let sized = &self.roster.sized;
         self.held.retain(|uid, _| {
-            let stays = managed.contains_key(uid);
+            let stays = sized.contains_key(uid);
             if !stays {
                 changes.push(Change::Went(uid.clone()));
             }
             stays
         });
         let now = self.now();
-        let uids: Vec<PodUid> = self.managed.keys().cloned().collect();
+        let uids: Vec<PodUid> = self.roster.sized.keys().cloned().collect();
         for uid in uids {
-            let (pod, params) = self.managed[&uid].clone();
+            let (pod, params) = self.roster.sized[&uid].clone();
             if let Some(held) = self.held.get_mut(&uid) {
                 if held.is_of(&pod, &params) {
                     continue;
@@ -399,12 +409,12 @@ impl Outside for Kubernetes {
         let now = self.now();
         let late = self.missing.iter().filter(|(_, since)| now.since(**since) >= GROUP_LATE);
         let missing = late.filter_map(|(uid, _)| {
-            let (pod, _) = self.managed.get(uid)?;
+            let (pod, _) = self.roster.sized.get(uid)?;
             let (namespace, name) = (pod.namespace(), pod.name());
             Some(format!("The pod {namespace}/{name} runs, but its control group is not found."))
         });
         let complaints = self.complained.iter().flat_map(|(uid, complaints)| {
-            let pod = self.managed.get(uid).map(|(pod, _)| pod);
+            let pod = self.roster.sized.get(uid).map(|(pod, _)| pod);
             let pod =
                 pod.map_or(String::new(), |pod| format!("{}/{}", pod.namespace(), pod.name()));
             complaints.iter().map(move |complaint| format!("{pod}: {complaint}."))

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use walras_core::need::Bounds;
+use walras_core::resize::{Allocation, UNLIMITED};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
 
@@ -136,6 +137,33 @@ pub fn request_of(pod: &Pod) -> Millicores {
     }
     let views = container_views(pod).unwrap_or_default();
     views.iter().filter_map(|view| view.request.or(view.limit)).sum()
+}
+
+/// What `pod` is to get back: the sums of what its containers came with. Nothing where the mode
+/// says otherwise, or where nobody ever changed it.
+///
+/// This goes by what the pod carries and not by whether it is sized: whoever opted out after a
+/// resize, or is left alone for another reason by now, gets it back like everybody else.
+#[must_use]
+pub fn to_give_back(
+    pod: &Pod,
+    namespace_mode: Option<&str>,
+    everybody: Mode,
+) -> Option<Allocation> {
+    let gone = is_finished(pod) || pod.metadata.deletion_timestamp.is_some();
+    if gone || is_static(pod) || Mode::of(pod, namespace_mode, everybody) != Ok(Mode::Restore) {
+        return None;
+    }
+    let originals = match Originals::written(pod) {
+        Ok(written) => written?,
+        // The controller refuses, and says so where there is something to say it on.
+        Err(_) => Originals::now(pod).ok()?,
+    };
+    let unlimited = UNLIMITED.get();
+    let limits = originals.0.values().map(|one| Millicores::new(one.limit.unwrap_or(unlimited)));
+    let limit: Millicores = limits.sum();
+    let request = originals.request().min(limit);
+    (limit > Millicores::ZERO).then_some(Allocation { request, limit })
 }
 
 /// What there is to divide: what the node has for pods, less the reserve, less what the pods

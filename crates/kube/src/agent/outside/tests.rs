@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::agent::latency::Questions;
 use crate::agent::pods::{Data, World};
-use crate::agent::publish::Outbox;
+use crate::agent::publish::{Key, Outbox};
 
 const UID: &str = "0f6c1c1e-3a53-4f0e-9b2e-1d2f3a4b5c6d";
 
@@ -95,4 +95,19 @@ fn before_a_configuration_holds_nothing_is_written_or_deleted() {
     let terms = Terms { holds: true, ..stage.kubernetes.terms.clone() };
     stage.kubernetes.set_terms(terms);
     assert_eq!(stage.look(&[pod("")]), ["shop-old deleted", "shop-web 100m/400m"]);
+}
+
+#[test]
+fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
+    let original = r#""walras.dev/original-resources": "{\"app\":{\"cpuRequestMilli\":50,\"cpuLimitMilli\":200}}""#;
+    let opted_out = format!(r#""mbcas.io/managed": "false", {original}"#);
+    let mut stage = stage(Some("mode: limits-only"));
+    assert_eq!(stage.look(&[pod(&opted_out)]), [""; 0], "it is left alone");
+    for settings in ["mode: restore", "mode: restore\nexcludedNamespaces: shop"] {
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        assert_eq!(stage.look(&[pod(original)]), ["shop-web 50m/200m"]);
+        assert_eq!(stage.look(&[pod(&opted_out)]), ["shop-web 50m/200m"]);
+        assert_eq!(stage.look(&[pod("")]), [""; 0], "nobody ever changed it");
+    }
 }

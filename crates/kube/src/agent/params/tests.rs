@@ -87,3 +87,27 @@ fn what_there_is_to_divide_is_what_is_left() {
     assert_eq!(capacity(node, reserve, Millicores::new(600)), Millicores::new(3000));
     assert_eq!(capacity(node, reserve, Millicores::new(9000)), Millicores::ZERO);
 }
+
+#[test]
+fn whoever_was_ever_resized_gets_it_back_also_if_it_is_left_alone_by_now() {
+    let original = r#""walras.dev/original-resources":
+        "{\"app\":{\"cpuRequestMilli\":150,\"cpuLimitMilli\":300},\"log\":{\"cpuRequestMilli\":10}}""#;
+    let check = |namespace: &str, annotations: &str, phase: &str, everybody: Mode| {
+        let text = format!(
+            r#"{{"metadata": {{"name": "web", "namespace": "{namespace}",
+            "annotations": {{{annotations}}}}}, "status": {{"phase": "{phase}"}}}}"#
+        );
+        let pod: Pod = serde_json::from_str(&text).unwrap();
+        let back = to_give_back(&pod, None, everybody);
+        back.map_or("nothing".to_owned(), |back| format!("{}/{}", back.request, back.limit))
+    };
+    let (all, out) = (Mode::Restore, format!(r#""mbcas.io/managed": "false", {original}"#));
+    assert_eq!(check("shop", original, "Running", all), "160m/1024300m");
+    assert_eq!(check("shop", &out, "Running", all), "160m/1024300m", "it opted out");
+    assert_eq!(check("kube-system", original, "Running", all), "160m/1024300m");
+    assert_eq!(check("shop", original, "Running", Mode::Off), "nothing");
+    assert_eq!(check("shop", "", "Running", all), "nothing", "nobody changed it");
+    assert_eq!(check("shop", original, "Succeeded", all), "nothing");
+    let itself = format!(r#""walras.dev/mode": "restore", {out}"#);
+    assert_eq!(check("shop", &itself, "Running", Mode::LimitsOnly), "160m/1024300m");
+}
