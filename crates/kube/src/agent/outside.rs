@@ -8,6 +8,7 @@
 
 mod held;
 mod roster;
+mod wish;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tracing::{debug, info, warn};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
-use walras_core::node::{Action, PodFacts, Why};
+use walras_core::node::{Action, PodFacts};
 use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
@@ -25,6 +26,7 @@ use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
+use self::wish::lasts;
 use super::config::{Actuation, AgentConfig, excluded};
 use super::find::Finder;
 use super::latency::{Question, Target};
@@ -115,9 +117,8 @@ impl Kubernetes {
 
     /// Other terms from now on. Every pod is let go of, and found again by the next look.
     pub fn set_terms(&mut self, terms: Terms) {
-        if terms.config.actuation != self.terms.config.actuation {
-            self.give_back();
-        }
+        // Whoever is written under the new terms is written anew.
+        self.give_back();
         self.finder = Finder::below(&terms.config.kubelet_root);
         let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
         self.shared.outbox.set_pace(pace);
@@ -237,14 +238,7 @@ impl Kubernetes {
 
     /// Lets go of who is not sized any more, and takes in who is new or changed.
     fn follow(&mut self, changes: &mut Vec<Change>) {
-        let sized = &self.roster.sized;
-        self.held.retain(|uid, _| {
-            let stays = sized.contains_key(uid);
-            if !stays {
-                changes.push(Change::Went(uid.clone()));
-            }
-            stays
-        });
+        self.let_go(changes);
         let now = self.now();
         let uids: Vec<PodUid> = self.roster.sized.keys().cloned().collect();
         for uid in uids {
@@ -253,11 +247,13 @@ impl Kubernetes {
                 if held.is_of(&pod, &params) {
                     continue;
                 }
-                let same = held.params.is_same_claim(&params);
+                let (same, limit) = (held.params.is_same_claim(&params), held.limit);
                 held.follow(&self.layout, &pod, params, self.terms.config.actuation);
                 if !same {
-                    let arrival = arrival(&uid, &self.held[&uid]);
+                    let arrival = arrival(&uid, held);
                     changes.push(Change::Came(Box::new(arrival)));
+                } else if held.limit != limit {
+                    changes.push(Change::Limited(uid, held.limit));
                 }
                 continue;
             }
@@ -267,6 +263,26 @@ impl Kubernetes {
                 self.held.insert(uid, held);
                 changes.push(Change::Came(Box::new(arrival)));
             }
+        }
+    }
+
+    /// Lets go of who is not sized any more. Who is still there is given back what was written.
+    fn let_go(&mut self, changes: &mut Vec<Change>) {
+        let (stays, goes): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|(uid, _)| self.roster.sized.contains_key(uid));
+        self.held = stays;
+        for (uid, held) in goes {
+            if let Some((pod, _)) = self.roster.left_alone.get(&uid)
+                && held.leave(&self.layout, pod)
+            {
+                info!(
+                    pod = pod.name(),
+                    namespace = pod.namespace(),
+                    "it has back what was written"
+                );
+            }
+            changes.push(Change::Went(uid));
         }
     }
 
@@ -443,38 +459,6 @@ fn arrival(uid: &PodUid, held: &Held) -> Arrival {
             original_limit: params.original_limit,
             target_latency_ms: params.target_latency_ms,
         },
-    }
-}
-
-/// Whether a decision is the market's, and not a raise that decays again.
-const fn lasts(why: &Why) -> bool {
-    match why {
-        Why::Throttled { .. } | Why::LatencyMissed => false,
-        Why::Market { .. } | Why::Forced { .. } | Why::Trimmed => true,
-    }
-}
-
-// === impl Params ===
-
-impl Params {
-    /// What is written for an action. A pod keeps its class, and a limit is never below a request.
-    fn desired(&self, action: &Action, price: Ratio) -> Desired {
-        let (limit, request) = match (self.qos, self.mode) {
-            (super::find::Qos::Guaranteed, _) => (action.limit, action.limit),
-            (_, Mode::LimitsOnly) => (action.limit.max(self.request), self.request),
-            (_, Mode::Off | Mode::RequestsAndLimits | Mode::Restore) => {
-                (action.limit, action.request.min(action.limit))
-            }
-        };
-        Desired { request, limit, price, why: action.why.to_string() }
-    }
-
-    /// Whether the market has to be told nothing new.
-    fn is_same_claim(&self, other: &Self) -> bool {
-        self.bounds == other.bounds
-            && self.weight == other.weight
-            && self.workload == other.workload
-            && self.target_latency_ms == other.target_latency_ms
     }
 }
 

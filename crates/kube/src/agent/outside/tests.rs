@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
+use walras_core::node::Why;
+use walras_core::smooth::weight::KernelWeight;
 
 use super::*;
 use crate::agent::latency::Questions;
@@ -13,7 +15,7 @@ use crate::agent::publish::{Key, Outbox};
 const UID: &str = "0f6c1c1e-3a53-4f0e-9b2e-1d2f3a4b5c6d";
 
 struct Stage {
-    _root: TempDir,
+    root: TempDir,
     kubernetes: Kubernetes,
     shared: Shared,
 }
@@ -74,7 +76,7 @@ fn stage(settings: Option<&str>) -> Stage {
     shared.world.set_config(Data::new());
     let layout = layout(Some(&root.path().to_owned())).unwrap();
     let kubernetes = Kubernetes::new(layout, terms, shared.clone(), Moment::ORIGIN);
-    Stage { _root: root, kubernetes, shared }
+    Stage { root, kubernetes, shared }
 }
 
 impl Stage {
@@ -83,6 +85,27 @@ impl Stage {
         self.shared.world.show(pods.to_vec());
         self.kubernetes.look();
         self.shared.outbox.wanted()
+    }
+
+    /// Raises the pod to 800m because it misses its latency target.
+    fn raise(&mut self) -> Carried {
+        let action = Action {
+            uid: PodUid::new(UID),
+            limit: Millicores::new(800),
+            request: Millicores::new(100),
+            weight: KernelWeight::from_request(Millicores::new(100)),
+            burst: Millicores::new(800),
+            why: Why::LatencyMissed,
+        };
+        self.kubernetes.carry_out(&action)
+    }
+
+    /// The quotas of the pod and its container.
+    fn quotas(&self) -> String {
+        let pod = self.root.path().join(format!("kubepods/burstable/pod{UID}"));
+        let max = |path: &Path| fs::read_to_string(path.join("cpu.max")).unwrap();
+        let first = |text: String| text.split(' ').next().unwrap().to_owned();
+        format!("{} {}", first(max(&pod)), first(max(&pod.join("a1"))))
     }
 }
 
@@ -110,4 +133,34 @@ fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
         assert_eq!(stage.look(&[pod(&opted_out)]), ["shop-web 50m/200m"]);
         assert_eq!(stage.look(&[pod("")]), [""; 0], "nobody ever changed it");
     }
+}
+
+#[test]
+fn what_was_written_directly_is_given_back_as_soon_as_it_is_not_wanted() {
+    let raised = || {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        assert_eq!(stage.raise(), Carried::Done);
+        assert_eq!(stage.quotas(), "80000 80000");
+        stage
+    };
+    for annotation in [r#""mbcas.io/managed": "false""#, r#""walras.dev/mode": "off""#] {
+        let mut stage = raised();
+        stage.look(&[pod(annotation)]);
+        assert_eq!(stage.quotas(), "40000 40000", "{annotation}");
+    }
+    for settings in [
+        "mode: limits-only\nactuation: api",
+        "mode: off\nactuation: direct",
+        "mode: restore\nactuation: direct",
+        "mode: limits-only\nactuation: direct\nexcludedNamespaces: shop",
+    ] {
+        let mut stage = raised();
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        assert_eq!(stage.quotas(), "40000 40000", "{settings}");
+    }
+    let mut stage = raised();
+    assert_eq!(stage.kubernetes.give_back(), 1, "at the end");
+    assert_eq!(stage.quotas(), "40000 40000");
 }
