@@ -278,6 +278,14 @@ impl<O: Outside> Drive<O> {
                     tell_action(&action, tick);
                     self.results.push((uid, ChangeResult::Asked));
                 }
+                Carried::AskedInstead { because } => {
+                    warn!(
+                        pod = %uid, limit = %action.limit,
+                        "it could not be set at once and is asked for instead: {because}"
+                    );
+                    self.board.asked_instead();
+                    self.results.push((uid, ChangeResult::Asked));
+                }
                 Carried::HeldAt(limit) => {
                     self.limit_found(&uid, limit, now);
                     let because = format!("a group above it allows no more than {limit}");

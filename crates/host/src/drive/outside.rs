@@ -72,6 +72,12 @@ pub enum Carried {
     Done,
     /// It was asked for and is on its way. Whether it comes into force is told by a later look.
     Asked,
+    /// It should have been in force at once, which failed for this reason, and was asked for
+    /// instead. Whether it comes into force is told by a later look.
+    AskedInstead {
+        /// Why, in words.
+        because: String,
+    },
     /// Most of it is in force, but the limit is this one: somebody above allows no more.
     HeldAt(Millicores),
     /// Nothing was written, because the daemon only watches. This limit is in force.

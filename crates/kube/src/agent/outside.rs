@@ -340,6 +340,28 @@ impl Kubernetes {
         }
     }
 
+    /// Writes an action to the control groups. What lasts is asked of the API server as well, and
+    /// so is what cannot be written.
+    fn write_or_ask(&self, held: &mut Held, action: &Action) -> Carried {
+        let written = held.write(&self.layout, action);
+        if let Carried::Failed { because, in_force: _ } = written {
+            return match self.ask_and_wait(held, action, Urgency::AtOnce) {
+                Carried::Asked => Carried::AskedInstead { because },
+                otherwise => otherwise,
+            };
+        }
+        if lasts(&action.why) {
+            self.ask(held, action, Urgency::InTime);
+        }
+        written
+    }
+
+    /// Asks the API server for an action, whose effect is looked for from now on.
+    fn ask_and_wait(&self, held: &mut Held, action: &Action, urgency: Urgency) -> Carried {
+        let desired = self.ask(held, action, urgency);
+        held.asked(desired.limit, desired.limit == action.limit, self.now())
+    }
+
     /// What is asked of the API server for an action.
     fn ask(&self, held: &Held, action: &Action, urgency: Urgency) -> Desired {
         let desired = held.params.desired(action, self.price);
@@ -404,15 +426,10 @@ impl Outside for Kubernetes {
             (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Direct)
                 if held.can_be_written() =>
             {
-                let carried = held.write(&self.layout, action);
-                if lasts(&action.why) {
-                    self.ask(&held, action, Urgency::InTime);
-                }
-                carried
+                self.write_or_ask(&mut held, action)
             }
             (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Api | Actuation::Direct) => {
-                let desired = self.ask(&held, action, urgency);
-                held.asked(desired.limit, desired.limit == action.limit, self.now())
+                self.ask_and_wait(&mut held, action, urgency)
             }
         };
         if carried != Carried::Gone {

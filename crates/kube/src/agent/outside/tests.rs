@@ -164,3 +164,17 @@ fn what_was_written_directly_is_given_back_as_soon_as_it_is_not_wanted() {
     assert_eq!(stage.kubernetes.give_back(), 1, "at the end");
     assert_eq!(stage.quotas(), "40000 40000");
 }
+
+#[test]
+fn what_cannot_be_written_directly_is_asked_of_the_api_server() {
+    let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+    stage.look(&[pod("")]);
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/400m"]);
+    // A folder in the place of the file: the container's limit can be neither read nor written.
+    let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+    fs::remove_file(&max).unwrap();
+    fs::create_dir(&max).unwrap();
+    let Carried::AskedInstead { because } = stage.raise() else { panic!("it was not asked for") };
+    assert!(because.contains("cpu.max"), "{because}");
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/800m"]);
+}
