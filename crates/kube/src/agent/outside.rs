@@ -336,6 +336,7 @@ impl Kubernetes {
                 Seen::Nothing => {}
                 Seen::Took => changes.push(Change::Took(uid.clone())),
                 Seen::Other(limit) => changes.push(Change::Limited(uid.clone(), limit)),
+                Seen::Late(limit) => changes.push(Change::Late(uid.clone(), limit)),
             }
         }
     }

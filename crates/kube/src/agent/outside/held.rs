@@ -49,6 +49,9 @@ struct Wish {
     asked_at: Moment,
     /// Whether the market takes it for what is in force.
     believed: bool,
+    /// Whether it should have been in force by now. It stays so for as long as the same is asked
+    /// for: asking again is no reason to believe it again.
+    late: bool,
 }
 
 /// What a comparison showed.
@@ -59,6 +62,8 @@ pub(super) enum Seen {
     Took,
     /// Something else is.
     Other(Millicores),
+    /// What was asked for should be in force by now, and this limit is.
+    Late(Millicores),
 }
 
 impl Held {
@@ -155,12 +160,20 @@ impl Held {
             self.wish = None;
             return Carried::Done;
         }
-        let asked_at = match self.wish {
-            Some(wish) if wish.limit == limit => wish.asked_at,
-            Some(_) | None => now,
-        };
-        self.wish = Some(Wish { limit, asked_at, believed });
-        Carried::Asked
+        match self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK) {
+            Some(wish) if wish.late => {
+                self.wish = Some(Wish { limit, ..wish });
+                Carried::Late(self.limit)
+            }
+            Some(wish) => {
+                self.wish = Some(Wish { limit, believed, ..wish });
+                Carried::Asked
+            }
+            None => {
+                self.wish = Some(Wish { limit, asked_at: now, believed, late: false });
+                Carried::Asked
+            }
+        }
     }
 
     /// Whether something was asked for that is not in force yet.
@@ -184,8 +197,12 @@ impl Held {
             self.wish = None;
             return if believed { Seen::Took } else { Seen::Other(limit) };
         }
-        let late = now.since(wish.asked_at) >= deadline;
-        if changed || (late && wish.believed) {
+        let becomes_late = !wish.late && now.since(wish.asked_at) >= deadline;
+        if becomes_late {
+            (wish.believed, wish.late) = (false, true);
+            return Seen::Late(limit);
+        }
+        if changed {
             wish.believed = false;
             return Seen::Other(limit);
         }

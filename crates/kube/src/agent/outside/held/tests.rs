@@ -125,10 +125,25 @@ fn what_does_not_come_is_given_up_once_and_may_still_come() {
     let mut stage = stage(Actuation::Api);
     stage.ask(800, 0);
     assert_eq!(stage.see(14), Seen::Nothing);
-    assert_eq!(stage.see(15), Seen::Other(Millicores::new(400)));
+    assert_eq!(stage.see(15), Seen::Late(Millicores::new(400)));
     assert_eq!(stage.see(16), Seen::Nothing, "it was told once");
     stage.set(80_000);
     assert_eq!(stage.see(17), Seen::Other(Millicores::new(800)), "nobody expects it any more");
+}
+
+#[test]
+fn what_is_late_is_not_believed_for_being_asked_for_again() {
+    let mut stage = stage(Actuation::Api);
+    assert_eq!(stage.ask(800, 0), Carried::Asked);
+    assert_eq!(stage.see(15), Seen::Late(Millicores::new(400)));
+    for second in 16..60 {
+        assert_eq!(stage.ask(800, second), Carried::Late(Millicores::new(400)));
+        assert_eq!(stage.ask(805, second), Carried::Late(Millicores::new(400)), "nearly the same");
+        assert_eq!(stage.see(second), Seen::Nothing, "nothing is new");
+    }
+    assert_eq!(stage.ask(600, 60), Carried::Asked, "another one may be possible");
+    assert_eq!(stage.see(74), Seen::Nothing);
+    assert_eq!(stage.see(75), Seen::Late(Millicores::new(400)));
 }
 
 #[test]
