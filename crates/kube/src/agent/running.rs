@@ -1,5 +1,6 @@
 //! An agent at work: turns the loop, takes over changed settings, keeps what was learned.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -169,9 +170,8 @@ impl<'a> Running<'a> {
         for (workload, saved) in tables {
             self.drive.restore_table(WorkloadKey::new(&workload), saved.as_bytes());
         }
-        // What was just brought back is not news.
         let now = self.drive.outside().now();
-        self.ledger.changed(self.drive.node(), now);
+        self.ledger.loaded(self.drive.node(), now);
     }
 
     fn load_from_folder(&mut self) {
@@ -180,7 +180,14 @@ impl<'a> Running<'a> {
         };
         match tables::load_from(folder) {
             Ok(tables) => self.restore(tables),
-            Err(error) => warn!("{}: what was learned is lost: {error}", folder.display()),
+            Err(error) if is_damage(&error) => {
+                warn!("{}: what was learned is lost: {error}", folder.display());
+                self.restore(Tables::new());
+            }
+            // It may be readable next time, so it is not replaced.
+            Err(error) => {
+                warn!("{}: what is learned is not kept this time: {error}", folder.display());
+            }
         }
     }
 
@@ -270,6 +277,10 @@ impl<'a> Running<'a> {
         );
         self.holds = Some(newer);
     }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 fn save_to(folder: &Path, tables: &Tables) {
