@@ -14,7 +14,10 @@ use walras_host::config::{cpu_from, latency_from};
 
 use super::find::Qos;
 use crate::names;
-use crate::pod::{Container, Mode, Originals, Pod, container_views, has_opted_out, is_static};
+use crate::pod::{
+    Amounts, Container, Mode, Originals, Pod, Resources, container_views, has_opted_out, is_static,
+    millicores,
+};
 
 /// A key of a ConfigMap can be no longer.
 const KEY_LONGEST: usize = 253;
@@ -86,6 +89,8 @@ pub enum LeftAlone {
     Finished,
     /// A change of its CPU would restart this container.
     Restarts(String),
+    /// It has CPU resources of its own beside those of its containers.
+    PodLevel,
     /// What it has cannot be read.
     Unreadable(String),
 }
@@ -135,8 +140,20 @@ pub fn request_of(pod: &Pod) -> Millicores {
     if is_finished(pod) {
         return Millicores::ZERO;
     }
-    let views = container_views(pod).unwrap_or_default();
-    views.iter().filter_map(|view| view.request.or(view.limit)).sum()
+    let cpu = |amounts: &Amounts| millicores(amounts.cpu.as_deref()?).ok();
+    // Who says nothing of its request has its limit for one.
+    let of_container = |container: &Container| {
+        let Resources { requests, limits } = &container.resources;
+        cpu(requests).or_else(|| cpu(limits))
+    };
+    let of_containers: Vec<Millicores> = pod.lasting_containers().filter_map(of_container).collect();
+    let sum = || of_containers.iter().copied().sum();
+    // What is said for the whole pod counts; its limit only where nobody has any request.
+    let whole = pod.spec.resources.as_ref();
+    let whole_request = whole.and_then(|whole| cpu(&whole.requests));
+    let whole_limit = whole.and_then(|whole| cpu(&whole.limits));
+    let default = whole_limit.filter(|_| of_containers.is_empty());
+    whole_request.or(default).unwrap_or_else(sum)
 }
 
 /// What `pod` is to get back: the sums of what its containers came with. Nothing where the mode
@@ -202,11 +219,22 @@ fn check_eligible(pod: &Pod, rules: &Rules) -> Result<Qos, LeftAlone> {
     if pod.status.phase.as_deref() != Some("Running") {
         return Err(LeftAlone::NotRunning);
     }
+    if has_resources_of_its_own(pod) {
+        return Err(LeftAlone::PodLevel);
+    }
     let mut containers = pod.lasting_containers();
     match containers.find(|container| container.restarts_on_cpu_resize()) {
         Some(Container { name, .. }) => Err(LeftAlone::Restarts(name.clone())),
         None => Ok(qos),
     }
+}
+
+/// Whether CPU is said for the pod as a whole, as Kubernetes 1.34 and newer allow: what its
+/// containers have is not what counts then, and the controller refuses it.
+fn has_resources_of_its_own(pod: &Pod) -> bool {
+    let set = |amounts: &Amounts| amounts.cpu.is_some();
+    let whole = pod.spec.resources.as_ref();
+    whole.is_some_and(|whole| set(&whole.requests) || set(&whole.limits))
 }
 
 fn is_finished(pod: &Pod) -> bool {
@@ -337,6 +365,9 @@ impl fmt::Display for LeftAlone {
                 f,
                 "the resizePolicy of its container {container} says that a change of CPU restarts \
                  it, and nothing is restarted"
+            ),
+            Self::PodLevel => f.write_str(
+                "it has CPU resources for the pod as a whole (spec.resources), which are not sized",
             ),
             Self::Unreadable(error) => f.write_str(error),
         }

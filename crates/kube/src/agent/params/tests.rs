@@ -111,3 +111,27 @@ fn whoever_was_ever_resized_gets_it_back_also_if_it_is_left_alone_by_now() {
     let itself = format!(r#""walras.dev/mode": "restore", {out}"#);
     assert_eq!(check("shop", &itself, "Running", Mode::LimitsOnly), "160m/1024300m");
 }
+
+#[test]
+fn what_a_pod_sets_aside_is_what_kubernetes_counts() {
+    let check = |whole: &str, containers: &[&str], phase: &str| {
+        let each: Vec<String> = containers
+            .iter()
+            .map(|resources| format!(r#"{{"name": "c", "resources": {{{resources}}}}}"#))
+            .collect();
+        let text = format!(
+            r#"{{"spec": {{"resources": {{{whole}}}, "containers": [{}]}},
+            "status": {{"phase": "{phase}"}}}}"#,
+            each.join(", ")
+        );
+        request_of(&serde_json::from_str(&text).unwrap()).get()
+    };
+    let (request, limit) = (r#""requests": {"cpu": "200m"}"#, r#""limits": {"cpu": "1"}"#);
+    let both = format!("{request}, {limit}");
+    assert_eq!(check("", &[&both, limit, ""], "Running"), 1200, "a limit is a request, too");
+    assert_eq!(check("", &[request, r#""limits": {"cpu": "lots"}"#], "Running"), 200);
+    assert_eq!(check(r#""requests": {"cpu": "3"}"#, &[request], "Running"), 3000);
+    assert_eq!(check(limit, &[request], "Running"), 200);
+    assert_eq!(check(limit, &[""], "Running"), 1000);
+    assert_eq!(check(limit, &[&both], "Failed"), 0);
+}
