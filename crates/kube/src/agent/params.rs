@@ -146,7 +146,8 @@ pub fn request_of(pod: &Pod) -> Millicores {
         let Resources { requests, limits } = &container.resources;
         cpu(requests).or_else(|| cpu(limits))
     };
-    let of_containers: Vec<Millicores> = pod.lasting_containers().filter_map(of_container).collect();
+    let of_containers: Vec<Millicores> =
+        pod.lasting_containers().filter_map(of_container).collect();
     let sum = || of_containers.iter().copied().sum();
     // What is said for the whole pod counts; its limit only where nobody has any request.
     let whole = pod.spec.resources.as_ref();
