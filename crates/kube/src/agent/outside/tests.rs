@@ -40,13 +40,13 @@ fn pod(annotations: &str) -> Pod {
     serde_json::from_str(&text).unwrap()
 }
 
-fn make(root: &Path, path: &str) {
+fn make(root: &Path, path: &str, max: &str) {
     let folder = root.join(path);
     fs::create_dir_all(&folder).unwrap();
     for (name, text) in [
         ("cgroup.procs", ""),
         ("cpu.stat", "usage_usec 70\nnr_periods 9\nnr_throttled 3\nthrottled_usec 40\n"),
-        ("cpu.max", "40000 100000\n"),
+        ("cpu.max", max),
         ("cpu.max.burst", "0\n"),
         ("cpu.weight", "10\n"),
     ] {
@@ -58,8 +58,12 @@ fn make(root: &Path, path: &str) {
 fn stage(settings: Option<&str>) -> Stage {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("cgroup.controllers"), "cpu").unwrap();
-    for path in [String::new(), "/a1".to_owned()] {
-        make(root.path(), &format!("kubepods/burstable/pod{UID}{path}"));
+    for path in ["kubepods", "kubepods/burstable"] {
+        make(root.path(), path, "max 100000\n");
+    }
+    for path in ["", "/a1"] {
+        let path = format!("kubepods/burstable/pod{UID}{path}");
+        make(root.path(), &path, "40000 100000\n");
     }
     let terms = Terms {
         config: settings.map_or_else(AgentConfig::default, config),
@@ -131,8 +135,13 @@ fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
         stage.kubernetes.set_terms(terms);
         assert_eq!(stage.look(&[pod(original)]), ["shop-web 50m/200m"]);
         assert_eq!(stage.look(&[pod(&opted_out)]), ["shop-web 50m/200m"]);
-        assert_eq!(stage.look(&[pod("")]), [""; 0], "nobody ever changed it");
     }
+}
+
+#[test]
+fn whoever_was_never_changed_needs_no_allocation_to_get_it_back() {
+    let mut stage = stage(Some("mode: restore"));
+    assert_eq!(stage.look(&[pod("")]), [""; 0]);
 }
 
 #[test]
