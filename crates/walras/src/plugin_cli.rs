@@ -62,7 +62,10 @@ that, and not by its namespace or by --all, except with --all --restore.";
 const RESUME_HELP: &str = "\
 Examples:
   kubectl walras resume --all
-  kubectl walras resume web-0 -n shop";
+  kubectl walras resume web-0 -n shop
+
+Brings back what was said before the pause, also if that was off. Whoever was not paused with
+`kubectl walras pause` is not changed.";
 
 /// Walras in this cluster: what pods should have, to pause, and to go on.
 #[derive(Debug, Parser)]

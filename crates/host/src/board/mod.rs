@@ -166,6 +166,11 @@ impl Board {
         self.lock().tally.read_errors += 1;
     }
 
+    /// A change could not be made at once, and was asked for instead.
+    pub fn asked_instead(&self) {
+        self.lock().tally.asked_instead += 1;
+    }
+
     /// A tick took so long.
     pub fn tick_took(&self, tick: Loop, took: Took) {
         self.lock().tally.took(tick, took);

@@ -24,6 +24,8 @@ pub struct Tally {
     pub only_watched: u64,
     /// Changes that failed.
     pub failures: u64,
+    /// Changes that could not be made at once, and were asked for instead.
+    pub asked_instead: u64,
     /// Samples that could not be read.
     pub read_errors: u64,
     /// Clearings that ended uncongested, congested, overloaded.

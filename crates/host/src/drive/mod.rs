@@ -34,6 +34,9 @@ pub use self::keep::Keeper;
 pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};
 pub use self::restore::restore_left_behind;
 
+/// What is said of a change that was asked for and is not to be seen.
+const LATE: &str = "what was asked for did not come into force in time";
+
 /// The loop of one node.
 #[derive(Debug)]
 pub struct Drive<O> {
@@ -162,7 +165,12 @@ impl<O: Outside> Drive<O> {
                 }
                 Change::Took(uid) => {
                     debug!(pod = %uid, "what was asked for is in force");
+                    self.told.remove(&uid);
                     self.took_effect(&uid, now);
+                }
+                Change::Late(uid, limit) => {
+                    warn!(pod = %uid, limit = %limit, "{LATE}, so this limit counts");
+                    self.limit_found(&uid, limit, now);
                 }
             }
         }
@@ -277,6 +285,22 @@ impl<O: Outside> Drive<O> {
                 Carried::Asked => {
                     tell_action(&action, tick);
                     self.results.push((uid, ChangeResult::Asked));
+                }
+                Carried::AskedInstead { because } => {
+                    warn!(
+                        pod = %uid, limit = %action.limit,
+                        "it could not be set at once and is asked for instead: {because}"
+                    );
+                    self.board.asked_instead();
+                    self.results.push((uid, ChangeResult::Asked));
+                }
+                Carried::Late(limit) => {
+                    self.limit_found(&uid, limit, now);
+                    let told = self.told.entry(uid.clone()).or_default().of(tick);
+                    if told.replace(action.limit) == Some(action.limit) {
+                        continue;
+                    }
+                    self.results.push((uid, ChangeResult::Failed(LATE.to_owned())));
                 }
                 Carried::HeldAt(limit) => {
                     self.limit_found(&uid, limit, now);

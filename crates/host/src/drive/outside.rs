@@ -45,6 +45,9 @@ pub enum Change {
     Limited(PodUid, Millicores),
     /// What was decided for it and asked for is in force now.
     Took(PodUid),
+    /// What was decided for it and asked for did not come into force in time. This limit is in
+    /// force, and nobody counts on the other one any more; it may still come.
+    Late(PodUid, Millicores),
 }
 
 /// A workload that is here.
@@ -72,6 +75,15 @@ pub enum Carried {
     Done,
     /// It was asked for and is on its way. Whether it comes into force is told by a later look.
     Asked,
+    /// It should have been in force at once, which failed for this reason, and was asked for
+    /// instead. Whether it comes into force is told by a later look.
+    AskedInstead {
+        /// Why, in words.
+        because: String,
+    },
+    /// It was asked for before and did not come into force in time, so nobody counts on it. This
+    /// limit is in force.
+    Late(Millicores),
     /// Most of it is in force, but the limit is this one: somebody above allows no more.
     HeldAt(Millicores),
     /// Nothing was written, because the daemon only watches. This limit is in force.

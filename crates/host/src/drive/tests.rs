@@ -33,6 +33,7 @@ struct Script {
 enum Mood {
     Works,
     Watches,
+    IsLate,
     Fails,
 }
 
@@ -126,6 +127,7 @@ impl Outside for Script {
                 Carried::Done
             }
             Mood::Watches => Carried::OnlyWatching(load.limit),
+            Mood::IsLate => Carried::Late(load.limit),
             Mood::Fails => {
                 let because = "the kernel does not like it".to_owned();
                 Carried::Failed { because, in_force: Some(load.limit) }
@@ -234,6 +236,22 @@ fn a_limit_that_somebody_else_set_is_taken_over() {
     drive.outside().changes.push(Change::Limited(uid, Millicores::new(700)));
     run(&mut drive, 1200);
     assert_eq!(limit(&drive, "web"), 700);
+}
+
+#[test]
+fn what_is_late_is_not_counted_on_and_is_told_once() {
+    let mut script = Script::new(Mood::IsLate);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 10_000);
+    assert!(drive.outside().carried.len() > 2, "it is asked for again and again");
+    assert_eq!(limit(&drive, "web"), 200);
+    let failures = board.tally().failures;
+    assert!((1..=4).contains(&failures), "{failures}");
+    let uid = PodUid::new("web");
+    drive.outside().changes.push(Change::Late(uid, Millicores::new(250)));
+    run(&mut drive, 1200);
+    assert_eq!(limit(&drive, "web"), 200);
 }
 
 #[test]

@@ -133,13 +133,18 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
     ]
 }
 
-fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u64); 8] {
+fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u64); 9] {
     [
         ("walras_fast_ticks", "Ticks of the fast loop", state.fast_ticks),
         ("walras_slow_ticks", "Clearings", state.slow_ticks),
         ("walras_changes", "Changes that are in force", tally.changes),
         ("walras_changes_only_watched", "Changes not made, only told", tally.only_watched),
         ("walras_change_failures", "Changes that failed", tally.failures),
+        (
+            "walras_direct_write_failures",
+            "Changes that could not be written at once, and were asked for instead",
+            tally.asked_instead,
+        ),
         ("mbcas_agent_cgroup_read_errors", "Samples that could not be read", tally.read_errors),
         ("mbcas_controller_pod_patch_errors", "Changes that failed", tally.failures),
         ("mbcas_controller_resize_verified", "Changes that are in force", tally.changes),

@@ -85,6 +85,8 @@ const MECHANISMS: [(&str, Fairness); 3] = [
     ("primal-dual", Fairness::Nash),
     ("proportional", Fairness::Proportional),
 ];
+/// Keys that only the controller reads: it judges their values, and the ConfigMap is one for both.
+const OF_THE_CONTROLLER: [&str; 2] = ["resizesPerSecond", "cooldown"];
 /// Keys of the predecessor without a meaning, and why.
 const FORGOTTEN: [(&str, &str); 13] = [
     ("agentMemorySize", "what is remembered is set by the profile"),
@@ -143,6 +145,9 @@ impl AgentConfig {
         let baseline = keys.cpu("baselineCPUPerPod").unwrap_or(Millicores::new(100));
         for (key, why) in FORGOTTEN {
             keys.forgotten(key, why);
+        }
+        for key in OF_THE_CONTROLLER {
+            keys.not_ours(key);
         }
         Self {
             profile,

@@ -3,6 +3,11 @@
 //! What the API server says a pod should have is where this starts from and what it gives back;
 //! the kubelet writes that at every resize and restart, and is never fought. A container keeps its
 //! part of the pod's limit. Weights are the kubelet's: they follow requests.
+//!
+//! A burst buffer is never larger than the quota that the API server's limit makes. The kernel
+//! refuses a quota below the buffer, so a larger one would keep the kubelet from setting the limit.
+
+use std::collections::BTreeMap;
 
 use walras_cgroup::{
     Adopted, Applied, CgroupError, CgroupPath, Group, Layout, Original, Settings, Target,
@@ -10,25 +15,43 @@ use walras_cgroup::{
 use walras_core::parse::CpuMax;
 use walras_core::units::{Millicores, Span};
 
-/// A burst buffer that is as large as any quota; the kernel is given what fits.
-const ANY_BURST: Span = Span::from_s(1_000_000);
-
-/// A container's group, and the limit that the API server has for it.
+/// A group, and the limit that the API server has for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its group.
+    /// The group.
     pub path: CgroupPath,
     /// Its limit.
     pub limit: Millicores,
 }
 
+/// The groups of a pod, with what the API server has for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The pod itself.
+    pub pod: Part,
+    /// Its containers.
+    pub containers: Vec<Part>,
+}
+
 /// A pod whose groups may be written.
 #[derive(Debug)]
 pub struct Direct {
-    pod: CgroupPath,
-    parts: Vec<Part>,
+    parts: Parts,
     adopted: Adopted,
     bursting: bool,
+}
+
+/// What was written to groups, and has to be taken back some day.
+#[derive(Clone, Debug, Default)]
+pub struct Left(BTreeMap<CgroupPath, Trace>);
+
+/// What was written to one group.
+#[derive(Clone, Copy, Debug)]
+struct Trace {
+    /// Whether it had a quota before anything was written.
+    was_limited: bool,
+    /// The quota that was written last; nothing if only the burst buffer ever was.
+    quota: Option<CpuMax>,
 }
 
 // === impl Direct ===
@@ -38,9 +61,9 @@ impl Direct {
     ///
     /// # Errors
     /// A group is gone or cannot be read.
-    pub fn open(layout: &Layout, pod: &CgroupPath, parts: Vec<Part>) -> Result<Self, CgroupError> {
-        let adopted = adopt(layout, pod, &parts, false)?;
-        Ok(Self { pod: pod.clone(), parts, adopted, bursting: false })
+    pub fn open(layout: &Layout, parts: Parts) -> Result<Self, CgroupError> {
+        let adopted = adopt(layout, &parts, |part, now| due(part, now, false))?;
+        Ok(Self { parts, adopted, bursting: false })
     }
 
     /// Sets the limit of the pod, and of each container its part of it.
@@ -53,53 +76,113 @@ impl Direct {
         limit: Millicores,
         burst: Millicores,
     ) -> Result<Applied, CgroupError> {
+        let burst = burst.min(self.parts.pod.limit);
         let bursting = burst > Millicores::ZERO;
         if bursting != self.bursting {
-            self.adopted = adopt(layout, &self.pod, &self.parts, bursting)?;
+            self.adopted = adopt(layout, &self.parts, |part, now| due(part, now, bursting))?;
             self.bursting = bursting;
         }
         self.adopted.apply(&Target { limit: Some(limit), weight: None, burst: Some(burst) })
     }
+}
 
-    /// Gives back what the API server says the pod should have.
-    ///
-    /// # Errors
-    /// A group is gone, or the kernel refuses a value.
-    pub fn give_back(&mut self, layout: &Layout) -> Result<(), CgroupError> {
-        self.adopted = adopt(layout, &self.pod, &self.parts, false)?;
-        self.adopted.restore().map(drop)
+// === impl Left ===
+
+impl Left {
+    /// Whether there is nothing to take back.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A write was tried that found `before` and left `after`.
+    pub fn note(&mut self, path: &CgroupPath, before: &Settings, after: &Settings) {
+        if before.max == after.max && before.burst == after.burst {
+            return;
+        }
+        let was_limited = before.max.quota.is_some();
+        let trace = self.0.entry(path.clone()).or_insert(Trace { was_limited, quota: None });
+        if before.max != after.max {
+            trace.quota = Some(after.max);
+        }
+    }
+
+    /// What a group with the settings `now` should have: what the API server says where what was
+    /// written is still in force. Where the kubelet has set a quota since, only the burst buffer is
+    /// taken back, which is none of the kubelet's.
+    #[must_use]
+    pub fn taken_back(&self, part: &Part, now: &Settings) -> Settings {
+        let Some(trace) = self.0.get(&part.path) else {
+            return *now;
+        };
+        let usual = due(part, now, false);
+        let quota = if trace.was_limited { usual.max.quota } else { None };
+        let is_ours = trace.quota == Some(now.max);
+        let max = if is_ours { CpuMax { quota, ..usual.max } } else { now.max };
+        Settings { max, ..usual }
     }
 }
 
-/// The pod's group with what the API server has for it, and for its containers.
+/// Takes back what was written to a pod's groups.
+///
+/// # Errors
+/// The pod's group is gone, or the kernel refuses a value.
+pub fn take_back(layout: &Layout, parts: &Parts, left: &Left) -> Result<(), CgroupError> {
+    let mut adopted = adopt(layout, parts, |part, now| left.taken_back(part, now))?;
+    adopted.restore().map(drop)
+}
+
+/// Makes burst buffers as small as the API server's limits want them, and changes nothing else.
+///
+/// # Errors
+/// The pod's group is gone, or the kernel refuses a value.
+pub fn cap_bursts(layout: &Layout, parts: &Parts) -> Result<(), CgroupError> {
+    let mut adopted = adopt(layout, parts, |part, now| Settings {
+        burst: now.burst.map(|burst| burst.min(quota_of(part.limit, now.max.period))),
+        ..*now
+    })?;
+    adopted.restore().map(drop)
+}
+
+/// The pod's group and those of its containers, where each is to end up with what `wanted` says.
 fn adopt(
     layout: &Layout,
-    pod: &CgroupPath,
-    parts: &[Part],
-    bursting: bool,
+    parts: &Parts,
+    wanted: impl Fn(&Part, &Settings) -> Settings,
 ) -> Result<Adopted, CgroupError> {
-    let mut inner = Vec::new();
-    for part in parts {
+    let original = |part: &Part| {
         let group = Group::open(layout, &part.path)?;
-        inner.push(original(&group, part.limit, bursting)?);
+        let settings = wanted(part, &group.settings()?);
+        let (path, identity) = (group.path().clone(), group.identity());
+        Ok((group, Original { path, identity, settings, inner: Vec::new() }))
+    };
+    let mut inner = Vec::new();
+    for part in &parts.containers {
+        match original(part) {
+            Ok((_, original)) => inner.push(original),
+            // The news that a container is gone comes from the API server.
+            Err(CgroupError::Gone { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
-    let group = Group::open(layout, pod)?;
-    let whole = parts.iter().map(|part| part.limit).sum();
-    let original = Original { inner, ..original(&group, whole, bursting)? };
-    group.adopt_again(original)
+    let (group, pod) = original(&parts.pod)?;
+    group.adopt_again(Original { inner, ..pod })
 }
 
-fn original(group: &Group, limit: Millicores, bursting: bool) -> Result<Original, CgroupError> {
-    let settings = group.settings()?;
-    let period = settings.max.period;
-    let quota = u128::from(limit.get()) * u128::from(period.as_us()) / 1000;
-    let quota = Span::from_us(u64::try_from(quota).unwrap_or(u64::MAX)).max(Span::from_ms(1));
-    let burst = if bursting { ANY_BURST } else { Span::ZERO };
-    let settings = Settings {
+/// What a group should have by the API server's limit, with a burst buffer of the same size or none.
+fn due(part: &Part, now: &Settings, bursting: bool) -> Settings {
+    let period = now.max.period;
+    let quota = quota_of(part.limit, period);
+    let burst = if bursting { quota } else { Span::ZERO };
+    Settings {
         max: CpuMax { quota: Some(quota), period },
-        weight: settings.weight,
-        burst: settings.burst.map(|_| burst),
-    };
-    let (path, identity) = (group.path().clone(), group.identity());
-    Ok(Original { path, identity, settings, inner: Vec::new() })
+        weight: now.weight,
+        burst: now.burst.map(|_| burst),
+    }
+}
+
+/// The quota that a limit makes, as the kubelet computes it.
+fn quota_of(limit: Millicores, period: Span) -> Span {
+    let quota = u128::from(limit.get()) * u128::from(period.as_us()) / 1000;
+    Span::from_us(u64::try_from(quota).unwrap_or(u64::MAX)).max(Span::from_ms(1))
 }

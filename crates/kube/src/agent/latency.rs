@@ -1,8 +1,11 @@
 //! Asks Prometheus whether pods meet their latency targets.
 //!
-//! In the background, every 15 seconds, one question per pod that has a target. No answer, no data
-//! and anything that is not understood are no verdict: only a measured latency is.
+//! In the background, every 15 seconds, one question per pod that has a target. Only a measured
+//! latency misses a target. Where there is none, because a pod has no requests or one question was
+//! not understood, its target counts as met, since nobody knows better; the other pods are asked
+//! about all the same. While Prometheus as a whole does not answer, the last verdicts stay.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +17,8 @@ use walras_core::units::PodUid;
 const EVERY: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// When so many questions in a row are not answered, one is asked at a time until one is.
+const AWAY_AFTER: u32 = 3;
 /// An answer is no longer than this.
 const ANSWER_BYTES_MAX: u64 = 1_000_000;
 
@@ -65,47 +70,117 @@ impl Questions {
     }
 }
 
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq)]
+enum Answer {
+    /// The latency.
+    Seconds(f64),
+    /// There is no data.
+    Nothing,
+    /// Prometheus answers, but not to this question.
+    Refused(String),
+    /// It does not answer.
+    Away(String),
+}
+
+/// What the answers of all rounds come to: state without I/O.
+#[derive(Debug, Default)]
+struct Judge {
+    /// Who misses its target, as far as was told.
+    missing: BTreeSet<PodUid>,
+    /// How many questions in a row were not answered.
+    away: u32,
+    /// Whether it was said that there is no answer.
+    told_away: bool,
+    /// For whom it was said that its question is refused.
+    told_refused: BTreeSet<PodUid>,
+    rounds: usize,
+}
+
 /// Asks for as long as it is polled and somebody listens.
 pub async fn run(questions: Arc<Questions>, verdicts: Sender<Verdict>) {
-    let mut answers = true;
+    let mut judge = Judge::default();
     loop {
         tokio::time::sleep(EVERY).await;
         let question = questions.get();
         let Some(url) = question.url else {
             continue;
         };
-        for target in question.targets {
+        for target in judge.begin(question.targets) {
             let query = expression(&question.query, &target);
             let asked = url.clone();
             let answer = tokio::task::spawn_blocking(move || ask(&asked, &query)).await;
-            let latency = match answer {
-                Ok(Ok(latency)) => latency,
-                Ok(Err(error)) => {
-                    if std::mem::replace(&mut answers, false) {
-                        warn!(
-                            "Prometheus does not answer, so latency targets are not judged: {error}"
-                        );
-                    }
-                    // The others would not be answered either.
-                    break;
-                }
-                Err(error) => {
-                    warn!("a question to Prometheus was not asked: {error}");
-                    break;
-                }
-            };
-            if !std::mem::replace(&mut answers, true) {
-                info!("Prometheus answers again");
-            }
-            let Some(latency_ms) = latency.map(|seconds| seconds * 1000.0) else {
-                continue;
-            };
-            let missed = latency_ms > target.missed_above_ms;
-            debug!(pod = %target.uid, latency_ms, missed, "latency judged");
-            if verdicts.send(Verdict { uid: target.uid, missed }).is_err() {
+            let answer = answer.unwrap_or_else(|error| Answer::Away(error.to_string()));
+            if let Some(verdict) = judge.hear(&target, answer)
+                && verdicts.send(verdict).is_err()
+            {
                 return;
             }
+            if judge.is_away() {
+                break;
+            }
         }
+    }
+}
+
+// === impl Judge ===
+
+impl Judge {
+    /// A round begins: these are asked about, in this order. Each time it begins with another one,
+    /// so that nobody is kept waiting for ever by questions that take too long.
+    fn begin(&mut self, mut targets: Vec<Target>) -> Vec<Target> {
+        let asked: BTreeSet<&PodUid> = targets.iter().map(|target| &target.uid).collect();
+        self.missing.retain(|uid| asked.contains(uid));
+        self.told_refused.retain(|uid| asked.contains(uid));
+        let first = self.rounds.checked_rem(targets.len()).unwrap_or(0);
+        targets.rotate_left(first);
+        self.rounds = self.rounds.wrapping_add(1);
+        targets
+    }
+
+    /// Whether it is no use to ask about the others.
+    const fn is_away(&self) -> bool {
+        self.away >= AWAY_AFTER
+    }
+
+    /// What an answer means for a pod, if that is to be told.
+    fn hear(&mut self, target: &Target, answer: Answer) -> Option<Verdict> {
+        let uid = &target.uid;
+        let latency = match answer {
+            Answer::Away(error) => {
+                self.away = self.away.saturating_add(1);
+                if self.is_away() && !std::mem::replace(&mut self.told_away, true) {
+                    warn!("Prometheus does not answer, so latency targets are not judged: {error}");
+                }
+                return None;
+            }
+            Answer::Refused(error) => {
+                if self.told_refused.insert(uid.clone()) {
+                    warn!(pod = target.name, "its latency target is not judged: {error}");
+                }
+                None
+            }
+            Answer::Nothing => None,
+            Answer::Seconds(seconds) => Some(seconds * 1000.0),
+        };
+        self.away = 0;
+        if std::mem::replace(&mut self.told_away, false) {
+            info!("Prometheus answers again");
+        }
+        let Some(latency_ms) = latency else {
+            // Whoever was found to miss its target would be raised for ever.
+            let missed_before = self.missing.remove(uid);
+            return missed_before.then(|| Verdict { uid: uid.clone(), missed: false });
+        };
+        self.told_refused.remove(uid);
+        let missed = latency_ms > target.missed_above_ms;
+        debug!(pod = %uid, latency_ms, missed, "latency judged");
+        if missed {
+            self.missing.insert(uid.clone());
+        } else {
+            self.missing.remove(uid);
+        }
+        Some(Verdict { uid: uid.clone(), missed })
     }
 }
 
@@ -114,16 +189,29 @@ fn expression(query: &str, target: &Target) -> String {
     query.replace("$namespace", &target.namespace).replace("$pod", &target.name)
 }
 
-/// The value of `query` in seconds; nothing where there is no data.
-fn ask(url: &str, query: &str) -> Result<Option<f64>, String> {
-    let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build();
+/// Asks for the value of `query` in seconds.
+fn ask(url: &str, query: &str) -> Answer {
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        // What it says about a query that it refuses is worth more than the code.
+        .http_status_as_error(false)
+        .build();
     let agent = ureq::Agent::new_with_config(config);
     let address = format!("{}/api/v1/query", url.trim_end_matches('/'));
     let answer = agent.get(&address).query("query", query).call();
-    let mut answer = answer.map_err(|error| format!("{address}: {error}"))?;
+    let mut answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => return Answer::Away(format!("{address}: {error}")),
+    };
     let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-    let body = body.map_err(|error| format!("{address}: {error}"))?;
-    value_in(&body).map_err(|error| format!("{address}: {error}"))
+    match body {
+        Ok(body) => match value_in(&body) {
+            Ok(Some(seconds)) => Answer::Seconds(seconds),
+            Ok(None) => Answer::Nothing,
+            Err(error) => Answer::Refused(format!("{address}: {error}")),
+        },
+        Err(error) => Answer::Refused(format!("{address}: {error}")),
+    }
 }
 
 /// The largest value of an answer; nothing where there is none or it is not a number.
@@ -159,14 +247,74 @@ mod tests {
         assert!(value_in("<html>").is_err());
     }
 
+    fn target(name: &str) -> Target {
+        Target {
+            uid: PodUid::new(name),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            missed_above_ms: 100.0,
+        }
+    }
+
+    /// What a round of answers comes to, each for a pod of its own; the others are not asked.
+    fn round(judge: &mut Judge, answers: &[Answer]) -> String {
+        let names = ["a", "b", "c", "d", "e"];
+        let targets: Vec<Target> = names.iter().map(|name| target(name)).collect();
+        judge.rounds = 0;
+        let targets = judge.begin(targets);
+        let mut told = Vec::new();
+        for (target, answer) in targets.iter().zip(answers) {
+            let verdict = judge.hear(target, answer.clone());
+            let word = verdict.map_or("-", |it| if it.missed { "missed" } else { "met" });
+            told.push(format!("{} {word}", target.name));
+            if judge.is_away() {
+                break;
+            }
+        }
+        told.join(", ")
+    }
+
+    fn away() -> Answer {
+        Answer::Away("no route".to_owned())
+    }
+
+    #[test]
+    fn no_data_is_no_missed_target_and_ends_one() {
+        let mut judge = Judge::default();
+        assert_eq!(round(&mut judge, &[Answer::Seconds(0.2), Answer::Nothing]), "a missed, b -");
+        assert_eq!(round(&mut judge, &[Answer::Nothing, Answer::Nothing]), "a met, b -");
+        assert_eq!(round(&mut judge, &[Answer::Nothing]), "a -", "it was told once");
+    }
+
+    #[test]
+    fn one_question_that_fails_does_not_stop_the_others() {
+        let mut judge = Judge::default();
+        let refused = Answer::Refused("parse error".to_owned());
+        let answers = [refused, Answer::Seconds(0.2), away(), away(), Answer::Seconds(0.05)];
+        assert_eq!(round(&mut judge, &answers), "a -, b missed, c -, d -, e met");
+    }
+
+    #[test]
+    fn while_nobody_answers_the_rest_is_not_asked_and_verdicts_stay() {
+        let mut judge = Judge::default();
+        round(&mut judge, &[Answer::Seconds(0.2)]);
+        let gone = [away(), away(), away(), Answer::Seconds(0.2), Answer::Seconds(0.2)];
+        assert_eq!(round(&mut judge, &gone), "a -, b -, c -");
+        assert_eq!(round(&mut judge, &gone), "a -", "one is enough to find out");
+        assert_eq!(round(&mut judge, &[Answer::Nothing]), "a met", "once there is an answer again");
+    }
+
+    #[test]
+    fn each_round_begins_with_another_pod() {
+        let mut judge = Judge::default();
+        let mut first = || judge.begin(vec![target("a"), target("b")])[0].name.clone();
+        assert_eq!([first(), first(), first()], ["a", "b", "a"]);
+        assert_eq!(judge.begin(Vec::new()), []);
+    }
+
     #[test]
     fn a_query_is_made_for_each_pod() {
-        let target = Target {
-            uid: PodUid::new("u"),
-            namespace: "shop".to_owned(),
-            name: "web-0".to_owned(),
-            missed_above_ms: 1.0,
-        };
+        let target = target("web-0");
         assert_eq!(
             expression("x{n=\"$namespace\",p=\"$pod\"}", &target),
             "x{n=\"shop\",p=\"web-0\"}"

@@ -16,6 +16,7 @@ pub mod pods;
 pub mod publish;
 mod running;
 pub mod sample;
+mod settle;
 pub mod tables;
 
 use std::io;
@@ -51,6 +52,9 @@ const OPEN_FILES: u64 = 65_536;
 const FIRST_CLEARING: Span = Span::from_s(3);
 /// How often to look for pods that came or went.
 const LOOK_INTERVAL: Span = Span::from_s(1);
+
+/// What an agent that has seen nothing yet waits for.
+const NOT_SEEN: &str = "the API server did not say yet which pods there are";
 
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
@@ -131,8 +135,8 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         None => AgentConfig::default(),
     };
     let layout = outside::layout(options.cgroup_root.as_ref())?;
-    let board = Arc::new(Board::new(identity(options, &config)));
-    board.set_waits_for(Some("the API server did not say yet which pods there are"));
+    let board = Arc::new(Board::new(identity(options, &config, false)));
+    board.set_waits_for(Some(NOT_SEEN));
     let settings = ServeSettings { listen: options.listen, names: vec![options.node.clone()] };
     let server = serve::start(Arc::clone(&board), &settings)?;
     let asked = signal::listen().map_err(AgentError::Signals)?;
@@ -145,9 +149,10 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let shelf = options.tables_dir.clone().map_or(Shelf::ApiServer, Shelf::Folder);
     let node = Node::new(cpus_online(), config.profile.clone());
     let terms = Terms {
-        config: config.clone(),
+        config,
         own_namespace: options.namespace.clone(),
-        dry_run: options.dry_run || options.config.is_none(),
+        holds: false,
+        dry_run: options.dry_run,
     };
     let world = Arc::clone(&shared.world);
     let outside = Kubernetes::new(layout, terms, shared, origin);
@@ -156,7 +161,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         drive.record_to(recorder);
     }
     info!(address = %server.address(), node = options.node, "walras agent is running");
-    Running::new(options, config, shelf, board, drive, world).run(link, &asked);
+    Running::new(options, shelf, board, drive, world).run(link, &asked);
     server.stop();
     Ok(())
 }
@@ -185,12 +190,13 @@ fn shared(options: &Options, config: &AgentConfig) -> Shared {
     Shared { world, outbox, questions: Arc::new(Questions::default()) }
 }
 
-fn identity(options: &Options, config: &AgentConfig) -> Identity {
+/// Who this is. Before its settings hold, it changes nothing.
+fn identity(options: &Options, config: &AgentConfig, holds: bool) -> Identity {
     Identity {
         version: options.version.clone(),
         host: options.node.clone(),
         profile: config.profile.name.name().to_owned(),
-        acting: !options.dry_run && config.mode != crate::pod::Mode::Off,
+        acting: holds && !options.dry_run && config.mode != crate::pod::Mode::Off,
     }
 }
 

@@ -7,8 +7,10 @@
 //! fought. Nothing here waits for the network.
 
 mod held;
+mod roster;
+mod wish;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -16,18 +18,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tracing::{debug, info, warn};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
-use walras_core::node::{Action, PodFacts, Why};
+use walras_core::node::{Action, PodFacts};
+use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
 use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online};
 
 use self::held::{Held, Seen};
+use self::roster::Roster;
+use self::wish::lasts;
 use super::config::{Actuation, AgentConfig, excluded};
 use super::find::Finder;
 use super::latency::{Question, Target};
 use super::link::Shared;
-use super::params::{LeftAlone, Params, Rules, capacity, judge, request_of};
-use super::publish::{Desired, Key, Pace, Urgency, key_of};
+use super::params::{Params, Rules, capacity};
+use super::publish::{Desired, Pace, Urgency, key_of};
 use crate::pod::{Mode, Pod};
 
 /// A limit that was asked for and is not in force after this is not waited for.
@@ -48,7 +53,9 @@ pub struct Terms {
     pub config: AgentConfig,
     /// The namespace of the agent itself.
     pub own_namespace: String,
-    /// Whether nothing at all is written.
+    /// Whether that was read. Where it was not, nothing at all is written or deleted.
+    pub holds: bool,
+    /// Whether nothing at all is written in any case.
     pub dry_run: bool,
 }
 
@@ -60,20 +67,27 @@ pub struct Kubernetes {
     shared: Shared,
     finder: Finder,
     generation: u64,
-    /// Who is sized.
-    managed: BTreeMap<PodUid, (Arc<Pod>, Params)>,
+    roster: Roster,
     /// Who is sized and was found.
     held: BTreeMap<PodUid, Held>,
     /// Since when a pod's control group is looked for.
     missing: BTreeMap<PodUid, Moment>,
     /// What was complained about, so that it is said once.
     complained: BTreeMap<PodUid, Vec<String>>,
-    left_alone: BTreeMap<PodUid, LeftAlone>,
     capacity: Millicores,
     price: Ratio,
     looks: u64,
     started: Instant,
     origin: Moment,
+}
+
+// === impl Terms ===
+
+impl Terms {
+    /// Whether nothing is written.
+    const fn only_watch(&self) -> bool {
+        self.dry_run || !self.holds
+    }
 }
 
 // === impl Kubernetes ===
@@ -89,11 +103,10 @@ impl Kubernetes {
             shared,
             finder,
             generation: 0,
-            managed: BTreeMap::new(),
+            roster: Roster::default(),
             held: BTreeMap::new(),
             missing: BTreeMap::new(),
             complained: BTreeMap::new(),
-            left_alone: BTreeMap::new(),
             capacity: cpus_online(),
             price: Ratio::ZERO,
             looks: 0,
@@ -104,9 +117,8 @@ impl Kubernetes {
 
     /// Other terms from now on. Every pod is let go of, and found again by the next look.
     pub fn set_terms(&mut self, terms: Terms) {
-        if terms.config.actuation != self.terms.config.actuation {
-            self.give_back();
-        }
+        // Whoever is written under the new terms is written anew.
+        self.give_back();
         self.finder = Finder::below(&terms.config.kubelet_root);
         let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
         self.shared.outbox.set_pace(pace);
@@ -136,42 +148,21 @@ impl Kubernetes {
         };
         self.generation = seen.generation;
         let rules = self.rules(seen.allocatable);
-        let mut managed = BTreeMap::new();
-        let mut left_alone = BTreeMap::new();
-        let mut set_aside = Millicores::ZERO;
-        for (uid, pod) in seen.pods {
-            let uid = PodUid::new(&uid);
-            let mode = seen.modes.get(pod.namespace()).map(String::as_str);
-            match judge(&pod, mode, &rules) {
-                Ok(params) => {
-                    self.complain(&uid, &pod, &params.complaints);
-                    managed.insert(uid, (pod, params));
-                }
-                Err(because) => {
-                    set_aside += request_of(&pod);
-                    if self.left_alone.get(&uid) != Some(&because) {
-                        debug!(
-                            pod = pod.name(),
-                            namespace = pod.namespace(),
-                            "left alone: {because}"
-                        );
-                    }
-                    left_alone.insert(uid, because);
-                }
-            }
-        }
-        self.capacity = capacity(seen.allocatable, self.terms.config.reserve, set_aside);
-        self.complained.retain(|uid, _| managed.contains_key(uid));
-        self.missing.retain(|uid, _| managed.contains_key(uid));
-        self.left_alone = left_alone;
-        self.managed = managed;
-        self.tell_others();
+        let allocatable = seen.allocatable;
+        let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules));
+        self.capacity = capacity(allocatable, self.terms.config.reserve, self.roster.set_aside);
+        self.say_who_is_left_alone(&before);
+        self.complain();
+        let sized = &self.roster.sized;
+        self.missing.retain(|uid, _| sized.contains_key(uid));
+        self.ask_prometheus();
+        self.keep_allocations();
     }
 
-    /// Tells the background who is sized, and who has a latency target.
-    fn tell_others(&self) {
+    /// Tells the background who has a latency target.
+    fn ask_prometheus(&self) {
         let config = &self.terms.config;
-        let targets = self.managed.iter().filter_map(|(uid, (pod, params))| {
+        let targets = self.roster.sized.iter().filter_map(|(uid, (pod, params))| {
             Some(Target {
                 uid: uid.clone(),
                 namespace: pod.namespace().to_owned(),
@@ -184,8 +175,29 @@ impl Kubernetes {
             query: config.prometheus_query.clone(),
             targets: targets.collect(),
         });
-        let keys: BTreeSet<Key> = self.managed.values().map(|(pod, _)| key_of(pod)).collect();
-        self.shared.outbox.keep_only(keys);
+    }
+
+    /// Tells the background who has a PodAllocation: who is sized, and who gets back what it came
+    /// with, because the controller gives back by PodAllocations alone.
+    fn keep_allocations(&self) {
+        // What the defaults leave alone may be sized by the configuration that is not known yet.
+        if !self.terms.holds {
+            return;
+        }
+        let sized = self.roster.sized.values().map(|(pod, _)| key_of(pod));
+        let given = self.roster.giving_back.iter().map(|(pod, _)| key_of(pod));
+        let outbox = &self.shared.outbox;
+        outbox.keep_only(sized.chain(given).collect());
+        if self.terms.only_watch() {
+            return;
+        }
+        for (pod, came_with) in &self.roster.giving_back {
+            let Allocation { request, limit } = *came_with;
+            let why = "it gets back what it came with".to_owned();
+            // Whatever was decided before must not come into force when the mode changes again.
+            let desired = Desired { request, limit, price: self.price, why };
+            outbox.put(&key_of(pod), (pod.name(), pod.uid()), desired, Urgency::InTime);
+        }
     }
 
     fn rules(&self, allocatable: Millicores) -> Rules {
@@ -201,39 +213,47 @@ impl Kubernetes {
         }
     }
 
-    fn complain(&mut self, uid: &PodUid, pod: &Pod, complaints: &[String]) {
-        if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == complaints {
-            return;
+    fn say_who_is_left_alone(&self, before: &Roster) {
+        for (uid, (pod, because)) in &self.roster.left_alone {
+            if before.left_alone.get(uid).is_none_or(|(_, known)| known != because) {
+                debug!(pod = pod.name(), namespace = pod.namespace(), "left alone: {because}");
+            }
         }
-        for complaint in complaints {
-            warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
+    }
+
+    /// Says what is wrong with annotations, once.
+    fn complain(&mut self) {
+        let sized = &self.roster.sized;
+        self.complained.retain(|uid, _| sized.contains_key(uid));
+        for (uid, (pod, params)) in sized {
+            if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == params.complaints {
+                continue;
+            }
+            for complaint in &params.complaints {
+                warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
+            }
+            self.complained.insert(uid.clone(), params.complaints.clone());
         }
-        self.complained.insert(uid.clone(), complaints.to_vec());
     }
 
     /// Lets go of who is not sized any more, and takes in who is new or changed.
     fn follow(&mut self, changes: &mut Vec<Change>) {
-        let managed = &self.managed;
-        self.held.retain(|uid, _| {
-            let stays = managed.contains_key(uid);
-            if !stays {
-                changes.push(Change::Went(uid.clone()));
-            }
-            stays
-        });
+        self.let_go(changes);
         let now = self.now();
-        let uids: Vec<PodUid> = self.managed.keys().cloned().collect();
+        let uids: Vec<PodUid> = self.roster.sized.keys().cloned().collect();
         for uid in uids {
-            let (pod, params) = self.managed[&uid].clone();
+            let (pod, params) = self.roster.sized[&uid].clone();
             if let Some(held) = self.held.get_mut(&uid) {
                 if held.is_of(&pod, &params) {
                     continue;
                 }
-                let same = held.params.is_same_claim(&params);
+                let (same, limit) = (held.params.is_same_claim(&params), held.limit);
                 held.follow(&self.layout, &pod, params, self.terms.config.actuation);
                 if !same {
-                    let arrival = arrival(&uid, &self.held[&uid]);
+                    let arrival = arrival(&uid, held);
                     changes.push(Change::Came(Box::new(arrival)));
+                } else if held.limit != limit {
+                    changes.push(Change::Limited(uid, held.limit));
                 }
                 continue;
             }
@@ -243,6 +263,26 @@ impl Kubernetes {
                 self.held.insert(uid, held);
                 changes.push(Change::Came(Box::new(arrival)));
             }
+        }
+    }
+
+    /// Lets go of who is not sized any more. Who is still there is given back what was written.
+    fn let_go(&mut self, changes: &mut Vec<Change>) {
+        let (stays, goes): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition(|(uid, _)| self.roster.sized.contains_key(uid));
+        self.held = stays;
+        for (uid, held) in goes {
+            if let Some((pod, _)) = self.roster.left_alone.get(&uid)
+                && held.leave(&self.layout, pod)
+            {
+                info!(
+                    pod = pod.name(),
+                    namespace = pod.namespace(),
+                    "it has back what was written"
+                );
+            }
+            changes.push(Change::Went(uid));
         }
     }
 
@@ -270,7 +310,7 @@ impl Kubernetes {
 
     /// Every pod has a PodAllocation, also one that has what it should have.
     fn introduce(&self, held: &Held) {
-        let (Some(limit), false) = (held.params.limit, self.terms.dry_run) else {
+        let (Some(limit), false) = (held.params.limit, self.terms.only_watch()) else {
             return;
         };
         match held.params.mode {
@@ -296,14 +336,37 @@ impl Kubernetes {
                 Seen::Nothing => {}
                 Seen::Took => changes.push(Change::Took(uid.clone())),
                 Seen::Other(limit) => changes.push(Change::Limited(uid.clone(), limit)),
+                Seen::Late(limit) => changes.push(Change::Late(uid.clone(), limit)),
             }
         }
+    }
+
+    /// Writes an action to the control groups. What lasts is asked of the API server as well, and
+    /// so is what cannot be written.
+    fn write_or_ask(&self, held: &mut Held, action: &Action) -> Carried {
+        let written = held.write(&self.layout, action);
+        if let Carried::Failed { because, in_force: _ } = written {
+            return match self.ask_and_wait(held, action, Urgency::AtOnce) {
+                Carried::Asked => Carried::AskedInstead { because },
+                otherwise => otherwise,
+            };
+        }
+        if lasts(&action.why) {
+            self.ask(held, action, Urgency::InTime);
+        }
+        written
+    }
+
+    /// Asks the API server for an action, whose effect is looked for from now on.
+    fn ask_and_wait(&self, held: &mut Held, action: &Action, urgency: Urgency) -> Carried {
+        let desired = self.ask(held, action, urgency);
+        held.asked(desired.limit, desired.limit == action.limit, self.now())
     }
 
     /// What is asked of the API server for an action.
     fn ask(&self, held: &Held, action: &Action, urgency: Urgency) -> Desired {
         let desired = held.params.desired(action, self.price);
-        if !self.terms.dry_run {
+        if !self.terms.only_watch() {
             self.shared.outbox.put(&held.key, held.whose(), desired.clone(), urgency);
         }
         desired
@@ -355,7 +418,7 @@ impl Outside for Kubernetes {
         };
         let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
         let carried = match (held.params.mode, self.terms.config.actuation) {
-            _ if self.terms.dry_run => Carried::OnlyWatching(held.limit),
+            _ if self.terms.only_watch() => Carried::OnlyWatching(held.limit),
             (Mode::Restore, _) => Carried::OnlyWatching(held.limit),
             (Mode::Off, _) => {
                 self.ask(&held, action, urgency);
@@ -364,15 +427,10 @@ impl Outside for Kubernetes {
             (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Direct)
                 if held.can_be_written() =>
             {
-                let carried = held.write(&self.layout, action);
-                if lasts(&action.why) {
-                    self.ask(&held, action, Urgency::InTime);
-                }
-                carried
+                self.write_or_ask(&mut held, action)
             }
             (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Api | Actuation::Direct) => {
-                let desired = self.ask(&held, action, urgency);
-                held.asked(desired.limit, desired.limit == action.limit, self.now())
+                self.ask_and_wait(&mut held, action, urgency)
             }
         };
         if carried != Carried::Gone {
@@ -385,12 +443,12 @@ impl Outside for Kubernetes {
         let now = self.now();
         let late = self.missing.iter().filter(|(_, since)| now.since(**since) >= GROUP_LATE);
         let missing = late.filter_map(|(uid, _)| {
-            let (pod, _) = self.managed.get(uid)?;
+            let (pod, _) = self.roster.sized.get(uid)?;
             let (namespace, name) = (pod.namespace(), pod.name());
             Some(format!("The pod {namespace}/{name} runs, but its control group is not found."))
         });
         let complaints = self.complained.iter().flat_map(|(uid, complaints)| {
-            let pod = self.managed.get(uid).map(|(pod, _)| pod);
+            let pod = self.roster.sized.get(uid).map(|(pod, _)| pod);
             let pod =
                 pod.map_or(String::new(), |pod| format!("{}/{}", pod.namespace(), pod.name()));
             complaints.iter().map(move |complaint| format!("{pod}: {complaint}."))
@@ -422,38 +480,6 @@ fn arrival(uid: &PodUid, held: &Held) -> Arrival {
     }
 }
 
-/// Whether a decision is the market's, and not a raise that decays again.
-const fn lasts(why: &Why) -> bool {
-    match why {
-        Why::Throttled { .. } | Why::LatencyMissed => false,
-        Why::Market { .. } | Why::Forced { .. } | Why::Trimmed => true,
-    }
-}
-
-// === impl Params ===
-
-impl Params {
-    /// What is written for an action. A pod keeps its class, and a limit is never below a request.
-    fn desired(&self, action: &Action, price: Ratio) -> Desired {
-        let (limit, request) = match (self.qos, self.mode) {
-            (super::find::Qos::Guaranteed, _) => (action.limit, action.limit),
-            (_, Mode::LimitsOnly) => (action.limit.max(self.request), self.request),
-            (_, Mode::Off | Mode::RequestsAndLimits | Mode::Restore) => {
-                (action.limit, action.request.min(action.limit))
-            }
-        };
-        Desired { request, limit, price, why: action.why.to_string() }
-    }
-
-    /// Whether the market has to be told nothing new.
-    fn is_same_claim(&self, other: &Self) -> bool {
-        self.bounds == other.bounds
-            && self.weight == other.weight
-            && self.workload == other.workload
-            && self.target_latency_ms == other.target_latency_ms
-    }
-}
-
 /// The layout of the machine: at `root` where that is said.
 ///
 /// # Errors
@@ -464,3 +490,6 @@ pub fn layout(root: Option<&PathBuf>) -> Result<Layout, walras_cgroup::LayoutErr
         None => Layout::of_this_machine(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,12 +8,16 @@
 use std::fmt;
 
 use walras_core::need::Bounds;
+use walras_core::resize::{Allocation, UNLIMITED};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
 
 use super::find::Qos;
 use crate::names;
-use crate::pod::{Container, Mode, Originals, Pod, container_views, has_opted_out, is_static};
+use crate::pod::{
+    Amounts, Container, Mode, Originals, Pod, Resources, container_views, has_opted_out, is_static,
+    millicores,
+};
 
 /// A key of a ConfigMap can be no longer.
 const KEY_LONGEST: usize = 253;
@@ -85,6 +89,8 @@ pub enum LeftAlone {
     Finished,
     /// A change of its CPU would restart this container.
     Restarts(String),
+    /// It has CPU resources of its own beside those of its containers.
+    PodLevel,
     /// What it has cannot be read.
     Unreadable(String),
 }
@@ -134,8 +140,48 @@ pub fn request_of(pod: &Pod) -> Millicores {
     if is_finished(pod) {
         return Millicores::ZERO;
     }
-    let views = container_views(pod).unwrap_or_default();
-    views.iter().filter_map(|view| view.request.or(view.limit)).sum()
+    let cpu = |amounts: &Amounts| millicores(amounts.cpu.as_deref()?).ok();
+    // Who says nothing of its request has its limit for one.
+    let of_container = |container: &Container| {
+        let Resources { requests, limits } = &container.resources;
+        cpu(requests).or_else(|| cpu(limits))
+    };
+    let of_containers: Vec<Millicores> =
+        pod.lasting_containers().filter_map(of_container).collect();
+    let sum = || of_containers.iter().copied().sum();
+    // What is said for the whole pod counts; its limit only where nobody has any request.
+    let whole = pod.spec.resources.as_ref();
+    let whole_request = whole.and_then(|whole| cpu(&whole.requests));
+    let whole_limit = whole.and_then(|whole| cpu(&whole.limits));
+    let default = whole_limit.filter(|_| of_containers.is_empty());
+    whole_request.or(default).unwrap_or_else(sum)
+}
+
+/// What `pod` is to get back: the sums of what its containers came with. Nothing where the mode
+/// says otherwise, or where nobody ever changed it.
+///
+/// This goes by what the pod carries and not by whether it is sized: whoever opted out after a
+/// resize, or is left alone for another reason by now, gets it back like everybody else.
+#[must_use]
+pub fn to_give_back(
+    pod: &Pod,
+    namespace_mode: Option<&str>,
+    everybody: Mode,
+) -> Option<Allocation> {
+    let gone = is_finished(pod) || pod.metadata.deletion_timestamp.is_some();
+    if gone || is_static(pod) || Mode::of(pod, namespace_mode, everybody) != Ok(Mode::Restore) {
+        return None;
+    }
+    let originals = match Originals::written(pod) {
+        Ok(written) => written?,
+        // The controller refuses, and says so where there is something to say it on.
+        Err(_) => Originals::now(pod).ok()?,
+    };
+    let unlimited = UNLIMITED.get();
+    let limits = originals.0.values().map(|one| Millicores::new(one.limit.unwrap_or(unlimited)));
+    let limit: Millicores = limits.sum();
+    let request = originals.request().min(limit);
+    (limit > Millicores::ZERO).then_some(Allocation { request, limit })
 }
 
 /// What there is to divide: what the node has for pods, less the reserve, less what the pods
@@ -174,11 +220,22 @@ fn check_eligible(pod: &Pod, rules: &Rules) -> Result<Qos, LeftAlone> {
     if pod.status.phase.as_deref() != Some("Running") {
         return Err(LeftAlone::NotRunning);
     }
+    if has_resources_of_its_own(pod) {
+        return Err(LeftAlone::PodLevel);
+    }
     let mut containers = pod.lasting_containers();
     match containers.find(|container| container.restarts_on_cpu_resize()) {
         Some(Container { name, .. }) => Err(LeftAlone::Restarts(name.clone())),
         None => Ok(qos),
     }
+}
+
+/// Whether CPU is said for the pod as a whole, as Kubernetes 1.34 and newer allow: what its
+/// containers have is not what counts then, and the controller refuses it.
+fn has_resources_of_its_own(pod: &Pod) -> bool {
+    let set = |amounts: &Amounts| amounts.cpu.is_some();
+    let whole = pod.spec.resources.as_ref();
+    whole.is_some_and(|whole| set(&whole.requests) || set(&whole.limits))
 }
 
 fn is_finished(pod: &Pod) -> bool {
@@ -302,6 +359,9 @@ impl fmt::Display for LeftAlone {
                 f,
                 "the resizePolicy of its container {container} says that a change of CPU restarts \
                  it, and nothing is restarted"
+            ),
+            Self::PodLevel => f.write_str(
+                "it has CPU resources for the pod as a whole (spec.resources), which are not sized",
             ),
             Self::Unreadable(error) => f.write_str(error),
         }

@@ -253,6 +253,19 @@ impl World {
     }
 }
 
+#[cfg(test)]
+impl World {
+    /// A node of 4 CPUs has these pods, and nobody says anything about the mode.
+    pub(super) fn show(&self, pods: Vec<Pod>) {
+        let mut seen = self.lock();
+        let pods = pods.into_iter().map(|pod| (pod.uid().to_owned(), Arc::new(pod)));
+        seen.pods = Some(pods.collect());
+        seen.modes.get_or_insert_default();
+        seen.allocatable = Some(Millicores::new(4000));
+        seen.generation += 1;
+    }
+}
+
 // === impl Seen ===
 
 impl Seen {

@@ -3,10 +3,12 @@
 //! The loop leaves wishes in the [`Outbox`] and never waits; a task in the background takes them
 //! out, one after the other, at a bounded pace. Only the newest wish of a pod counts. When the API
 //! server is away, it is tried again after longer and longer pauses that differ from node to node,
-//! and then at the same bounded pace, so that nothing is stampeded.
+//! and then at the same bounded pace, so that nothing is stampeded. What others change or delete is
+//! found by listing everything once a minute, and written again.
 
 mod outbox;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,7 @@ use walras_core::parse::quantity;
 use walras_core::units::{Millicores, Moment};
 
 pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
-use self::outbox::{Next, Outcome, Whose};
+use self::outbox::{Next, Outcome, There, Whose};
 use crate::crd::{PodAllocation, PodAllocationSpec, name_of};
 use crate::names;
 use crate::pod::Pod;
@@ -45,25 +47,22 @@ pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Moment::from_ms(ms)
     };
-    let mut pause = Duration::from_millis(500);
-    while let Err(error) = take_stock(&client, &label, &outbox).await {
-        outbox.set_problem(Some(format!("PodAllocations cannot be listed: {error}")));
-        warn!("PodAllocations cannot be listed; trying again: {error}");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(15));
-    }
-    outbox.set_problem(None);
     loop {
         match outbox.next(now()) {
             Next::Wait(until) => {
-                let wait = until.map_or(Duration::from_secs(60), |until| {
-                    Duration::from_micros(until.since(now()).as_us())
-                });
+                let wait = Duration::from_micros(until.since(now()).as_us());
                 tokio::select! {
                     () = outbox.told() => {}
                     () = tokio::time::sleep(wait) => {}
                 }
             }
+            Next::List => match list(&client, &label).await {
+                Ok(all) => outbox.listed(all, now()),
+                Err(error) => {
+                    warn!("PodAllocations cannot be listed; trying again: {error}");
+                    outbox.not_listed(&error.to_string(), now());
+                }
+            },
             Next::Do(job) => {
                 let outcome = carry_out(&client, &label, &job).await;
                 outbox.done(&job, &outcome, now());
@@ -72,23 +71,22 @@ pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
     }
 }
 
-/// Finds out what there is already, so that it is neither written again nor left behind.
-async fn take_stock(client: &Client, label: &str, outbox: &Outbox) -> kube::Result<()> {
+/// What there is of this node. It may be a moment old: to write the same once more does no harm, and
+/// the API server has it at hand.
+async fn list(client: &Client, label: &str) -> kube::Result<BTreeMap<Key, There>> {
     let all = Api::<PodAllocation>::all(client.clone());
-    let of_node = ListParams::default().labels(&format!("{}={label}", names::NODE));
+    let of_node = ListParams::default().labels(&format!("{}={label}", names::NODE)).match_any();
     let listed = tokio::time::timeout(PATIENCE, all.list(&of_node)).await;
     let listed = listed.unwrap_or_else(|_| Err(too_late()))?;
-    for allocation in listed {
-        let metadata = allocation.metadata;
-        let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else {
-            continue;
-        };
-        let owner = metadata.owner_references.into_iter().flatten().next();
-        let uid = owner.map(|owner| owner.uid).unwrap_or_default();
-        outbox.found(Key { namespace, name }, &uid, desired_in(&allocation.spec));
-    }
-    outbox.stock_taken();
-    Ok(())
+    Ok(listed.into_iter().filter_map(there).collect())
+}
+
+fn there(allocation: PodAllocation) -> Option<(Key, There)> {
+    let metadata = allocation.metadata;
+    let key = Key { namespace: metadata.namespace?, name: metadata.name? };
+    let owner = metadata.owner_references.into_iter().flatten().next();
+    let uid = owner.map(|owner| owner.uid).unwrap_or_default();
+    Some((key, There { uid, desired: desired_in(&allocation.spec) }))
 }
 
 async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {

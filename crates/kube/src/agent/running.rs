@@ -1,6 +1,6 @@
 //! An agent at work: turns the loop, takes over changed settings, keeps what was learned.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -18,24 +18,32 @@ use super::config::AgentConfig;
 use super::link::{Link, Shelf};
 use super::outside::{Kubernetes, Terms};
 use super::pods::{Data, World};
+use super::settle::{Step, settle};
 use super::tables::{self, Ledger, Tables};
-use super::{Options, identity, recorder};
+use super::{NOT_SEEN, Options, identity, recorder};
+use crate::names;
 
 /// How often a file with settings is looked at.
 const FILE_EVERY: Span = Span::from_s(2);
+/// What an agent without settings waits for.
+const NOT_CONFIGURED: &str = "no configuration holds, so nothing is sized; problems say why";
 
 /// An agent at work.
 pub(super) struct Running<'a> {
     options: &'a Options,
-    config: AgentConfig,
+    /// What holds, once something does.
+    holds: Option<AgentConfig>,
     shelf: Shelf,
     board: Arc<Board>,
     drive: Drive<Kubernetes>,
     world: Arc<World>,
     ledger: Ledger,
+    /// Which settings were looked at last.
     config_generation: u64,
     file_at: Moment,
-    ready: bool,
+    /// What was last told about the settings.
+    alert: Option<String>,
+    waits_for: Option<&'static str>,
 }
 
 /// The settings that a file has: JSON or lines of `key: value`.
@@ -73,7 +81,6 @@ fn data_in(text: &str) -> Result<Data, String> {
 impl<'a> Running<'a> {
     pub(super) fn new(
         options: &'a Options,
-        config: AgentConfig,
         shelf: Shelf,
         board: Arc<Board>,
         drive: Drive<Kubernetes>,
@@ -81,7 +88,7 @@ impl<'a> Running<'a> {
     ) -> Self {
         Self {
             options,
-            config,
+            holds: None,
             shelf,
             board,
             drive,
@@ -89,7 +96,8 @@ impl<'a> Running<'a> {
             ledger: Ledger::default(),
             config_generation: 0,
             file_at: Moment::ORIGIN,
-            ready: false,
+            alert: None,
+            waits_for: Some(NOT_SEEN),
         }
     }
 
@@ -144,10 +152,17 @@ impl<'a> Running<'a> {
                 self.drive.judge_latency(&verdict.uid, verdict.missed);
             }
         }
-        if !self.ready && self.world.is_complete() && self.config_generation > 0 {
-            self.ready = true;
-            self.board.set_waits_for(None);
-            info!("the pods of this node are known");
+        let waits_for = match (self.world.is_complete(), &self.holds) {
+            (false, _) => Some(NOT_SEEN),
+            (true, None) => Some(NOT_CONFIGURED),
+            (true, Some(_)) => None,
+        };
+        if waits_for != self.waits_for {
+            self.waits_for = waits_for;
+            self.board.set_waits_for(waits_for);
+            if waits_for.is_none() {
+                info!("the pods of this node are known");
+            }
         }
     }
 
@@ -155,9 +170,8 @@ impl<'a> Running<'a> {
         for (workload, saved) in tables {
             self.drive.restore_table(WorkloadKey::new(&workload), saved.as_bytes());
         }
-        // What was just brought back is not news.
         let now = self.drive.outside().now();
-        self.ledger.changed(self.drive.node(), now);
+        self.ledger.loaded(self.drive.node(), now);
     }
 
     fn load_from_folder(&mut self) {
@@ -166,7 +180,14 @@ impl<'a> Running<'a> {
         };
         match tables::load_from(folder) {
             Ok(tables) => self.restore(tables),
-            Err(error) => warn!("{}: what was learned is lost: {error}", folder.display()),
+            Err(error) if is_damage(&error) => {
+                warn!("{}: what was learned is lost: {error}", folder.display());
+                self.restore(Tables::new());
+            }
+            // It may be readable next time, so it is not replaced.
+            Err(error) => {
+                warn!("{}: what is learned is not kept this time: {error}", folder.display());
+            }
         }
     }
 
@@ -180,46 +201,48 @@ impl<'a> Running<'a> {
 
     /// Takes over settings that changed, if they are good ones.
     fn take_settings(&mut self) {
-        if let Some(file) = &self.options.config {
-            let now = self.drive.outside().now();
-            if self.config_generation > 0 && now.since(self.file_at) < FILE_EVERY {
-                return;
-            }
-            self.file_at = now;
-            let read = config_in(file);
-            self.judge(read, self.config_generation.max(1));
+        let Some(found) = self.look_for_settings() else {
             return;
-        }
-        if let Some((generation, data)) = self.world.config_newer_than(self.config_generation) {
-            let read = read(&data.unwrap_or_else(BTreeMap::new));
-            self.judge(read, generation);
+        };
+        match settle(&self.place(), self.holds.as_ref(), found) {
+            Step::Stay => self.tell(None),
+            Step::TakeOver(newer) => {
+                self.tell(None);
+                self.take_over(*newer);
+            }
+            Step::Tell(alert) => self.tell(Some(alert)),
         }
     }
 
-    fn judge(&mut self, read: Result<AgentConfig, String>, generation: u64) {
-        match read {
-            Ok(newer) => {
-                self.drive.set_alert(None);
-                if self.config_generation == 0 || newer != self.config {
-                    self.take_over(newer);
-                }
-                self.config_generation = generation;
+    /// The settings, if they are worth a look: nothing inside where there are none.
+    fn look_for_settings(&mut self) -> Option<Option<Result<AgentConfig, String>>> {
+        if let Some(file) = &self.options.config {
+            let now = self.drive.outside().now();
+            if self.holds.is_some() && now.since(self.file_at) < FILE_EVERY {
+                return None;
             }
-            Err(because) => {
-                let alert = if self.config_generation == 0 {
-                    format!("The configuration is refused, so nothing is sized: {because}")
-                } else {
-                    format!(
-                        "The changed configuration is refused, and the old one holds: {because}"
-                    )
-                };
-                if self.board.state().problems.contains(&alert) {
-                    return;
-                }
-                error!("{alert}");
-                self.drive.set_alert(Some(alert));
-            }
+            self.file_at = now;
+            return Some(Some(config_in(file)));
         }
+        let (generation, data) = self.world.config_newer_than(self.config_generation)?;
+        self.config_generation = generation;
+        Some(data.map(|data| read(&data)))
+    }
+
+    fn place(&self) -> String {
+        format!("ConfigMap {}/{}", self.options.namespace, names::CONFIG)
+    }
+
+    /// Tells what is wrong with the settings, or that nothing is any more; the same only once.
+    fn tell(&mut self, alert: Option<String>) {
+        if alert == self.alert {
+            return;
+        }
+        if let Some(alert) = &alert {
+            error!("{alert}");
+        }
+        self.drive.set_alert(alert.clone());
+        self.alert = alert;
     }
 
     fn take_over(&mut self, newer: AgentConfig) {
@@ -240,10 +263,11 @@ impl<'a> Running<'a> {
         for (workload, saved) in learned {
             node.table_restored(workload, saved.as_bytes());
         }
-        self.board.set_identity(identity(self.options, &newer));
+        self.board.set_identity(identity(self.options, &newer, true));
         self.drive.outside().set_terms(Terms {
             config: newer.clone(),
             own_namespace: self.options.namespace.clone(),
+            holds: true,
             dry_run: self.options.dry_run,
         });
         self.drive.start_over(node, recorder);
@@ -251,8 +275,12 @@ impl<'a> Running<'a> {
             mode = %newer.mode, profile = newer.profile.name.name(),
             actuation = ?newer.actuation, "a configuration holds"
         );
-        self.config = newer;
+        self.holds = Some(newer);
     }
+}
+
+fn is_damage(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }
 
 fn save_to(folder: &Path, tables: &Tables) {

@@ -1,7 +1,8 @@
 //! What was learned, kept where it outlives the agent: in a ConfigMap for the node, or in a folder.
 //!
 //! The loop asks [`Ledger::due`] after every turn and hands on what it gets; writing is somebody
-//! else's business and never waited for. There is a bound on how large it all may be: what was not
+//! else's business and never waited for. Nothing is saved before what was kept has been loaded,
+//! since a save replaces all of it. There is a bound on how large it all may be: what was not
 //! updated for longest is left out.
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ pub type Tables = BTreeMap<String, String>;
 /// Remembers what was saved last, and when each table last changed.
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// Whether what was kept is known.
+    loaded: bool,
     seen: BTreeMap<WorkloadKey, Seen>,
     saved: u64,
     last: Option<Moment>,
@@ -42,6 +45,12 @@ struct Seen {
 // === impl Ledger ===
 
 impl Ledger {
+    /// What was kept is in `node` now, and so is no news.
+    pub fn loaded(&mut self, node: &Node, now: Moment) {
+        self.loaded = true;
+        self.changed(node, now);
+    }
+
     /// What is to be saved now, if that is due and something was learned since.
     pub fn due(&mut self, node: &Node, now: Moment) -> Option<Tables> {
         if self.last.is_some_and(|last| now.since(last) < BETWEEN) {
@@ -53,6 +62,9 @@ impl Ledger {
 
     /// What is to be saved, if something was learned since the last time.
     pub fn changed(&mut self, node: &Node, now: Moment) -> Option<Tables> {
+        if !self.loaded {
+            return None;
+        }
         let mut total = 0_u64;
         for (workload, table) in node.tables() {
             let updates = table.updates();
@@ -125,10 +137,11 @@ pub async fn save(client: &Client, namespace: &str, node: &str, all: &Tables) ->
 /// What a folder has; nothing if it has none yet.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file is there and cannot be read; one that is damaged makes [`io::ErrorKind::InvalidData`]
+/// or [`io::ErrorKind::UnexpectedEof`].
 pub fn load_from(folder: &Path) -> io::Result<Tables> {
     match std::fs::read(file_in(folder)) {
-        Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other),
+        Ok(text) => serde_json::from_slice(&text).map_err(io::Error::from),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Tables::new()),
         Err(error) => Err(error),
     }
@@ -154,6 +167,9 @@ fn file_in(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use walras_core::learn::{Action, Experience, LearnConfig, QTable, State};
+    use walras_core::profile::Profile;
+    use walras_core::units::Millicores;
 
     #[test]
     fn what_was_not_updated_for_longest_is_left_out() {
@@ -162,6 +178,31 @@ mod tests {
         let kept: Vec<_> = bounded(tables.clone(), 200).into_keys().collect();
         assert_eq!(kept, ["mid-000000", "new-000000"]);
         assert_eq!(bounded(tables, 1000).len(), 3);
+    }
+
+    /// A table that has learned from so many steps.
+    fn learned(steps: u32) -> String {
+        let (config, state) = (LearnConfig::DEFAULT, State::all().next().unwrap());
+        let step = Experience { state, action: Action::Normal, reward: 1.0, next: state };
+        let mut table = QTable::new(1, &config);
+        for _ in 0..steps {
+            table.update(&step, &config);
+        }
+        table.save()
+    }
+
+    #[test]
+    fn nothing_is_saved_before_what_was_kept_is_loaded() {
+        let mut node = Node::new(Millicores::new(4000), Profile::API);
+        let mut ledger = Ledger::default();
+        let at = Moment::from_ms;
+        node.table_restored(WorkloadKey::new("new"), learned(1).as_bytes());
+        assert_eq!(ledger.due(&node, at(60_000)), None);
+        assert_eq!(ledger.changed(&node, at(60_000)), None, "also not at the end");
+        ledger.loaded(&node, at(61_000));
+        assert_eq!(ledger.changed(&node, at(62_000)), None, "what was loaded is no news");
+        node.table_restored(WorkloadKey::new("new"), learned(2).as_bytes());
+        assert!(ledger.changed(&node, at(63_000)).is_some());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What pausing and going on change, decided from what is there.
 //!
 //! A pause writes the mode `off` or `restore` where it is said, and beside it what was said before,
-//! so that going on brings that back. A pause of what is paused keeps the older memory. Whoever is
-//! not paused is not changed by going on.
+//! so that going on brings that back, whatever it was. A pause of what is paused keeps the older
+//! memory. Going on changes nothing where nothing is remembered: whoever set `off` by hand meant it.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +28,11 @@ pub enum Outcome {
     /// It is as wanted already.
     Nothing {
         /// The mode that is said, if any.
+        mode: Option<String>,
+    },
+    /// It should go on, and nothing is remembered of what was before: nobody paused it here.
+    NotPaused {
+        /// The mode that is said.
         mode: Option<String>,
     },
     /// Something is to be written.
@@ -57,22 +62,25 @@ pub fn plan(
 ) -> Outcome {
     let before = annotations.get(names::MODE_BEFORE_PAUSE);
     let is_pause = |mode: &String| *mode == Mode::Off.name() || *mode == Mode::Restore.name();
-    let paused = said.is_some_and(is_pause);
-    let wanted = match change {
-        Change::Pause => Mode::Off,
-        Change::Restore => Mode::Restore,
-        Change::Resume if !paused => return Outcome::Nothing { mode: said.cloned() },
-        Change::Resume => {
+    let stands_still = said.is_some_and(is_pause);
+    let wanted = match (change, before) {
+        (Change::Pause, _) => Mode::Off,
+        (Change::Restore, _) => Mode::Restore,
+        (Change::Resume, _) if !stands_still => return Outcome::Nothing { mode: said.cloned() },
+        (Change::Resume, None) => return Outcome::NotPaused { mode: said.cloned() },
+        (Change::Resume, Some(before)) => {
             // Nothing is remembered as an empty text: there was no mode.
-            let mode = before.filter(|mode| !mode.is_empty() && !is_pause(mode)).cloned();
+            let mode = Some(before.clone()).filter(|mode| !mode.is_empty());
             return Outcome::Changed { from: said.cloned(), edit: Edit { mode, before: None } };
         }
     };
-    if said.is_some_and(|said| said == wanted.name()) {
+    // A memory without a pause is left from one that somebody has ended by hand.
+    let kept = before.filter(|_| stands_still).cloned();
+    if kept.is_some() && said.is_some_and(|said| said == wanted.name()) {
         return Outcome::Nothing { mode: said.cloned() };
     }
-    let remembered = if paused { before.cloned() } else { Some(said.cloned().unwrap_or_default()) };
-    let edit = Edit { mode: Some(wanted.name().to_owned()), before: remembered };
+    let before = kept.or_else(|| Some(said.cloned().unwrap_or_default()));
+    let edit = Edit { mode: Some(wanted.name().to_owned()), before };
     Outcome::Changed { from: said.cloned(), edit }
 }
 
@@ -107,15 +115,17 @@ mod tests {
         let mut annotations = BTreeMap::new();
         let mut told = Vec::new();
         for change in changes {
-            if let Outcome::Changed { from, edit } = plan(*change, said.as_ref(), &annotations) {
-                assert_eq!(from, said);
-                said = edit.mode;
-                match edit.before {
-                    Some(mode) => annotations.insert(names::MODE_BEFORE_PAUSE.to_owned(), mode),
-                    None => annotations.remove(names::MODE_BEFORE_PAUSE),
-                };
-            } else {
-                told.push("as it was:".to_owned());
+            match plan(*change, said.as_ref(), &annotations) {
+                Outcome::Changed { from, edit } => {
+                    assert_eq!(from, said);
+                    said = edit.mode;
+                    match edit.before {
+                        Some(mode) => annotations.insert(names::MODE_BEFORE_PAUSE.to_owned(), mode),
+                        None => annotations.remove(names::MODE_BEFORE_PAUSE),
+                    };
+                }
+                Outcome::Nothing { .. } => told.push("as it was:".to_owned()),
+                Outcome::NotPaused { .. } => told.push("not paused:".to_owned()),
             }
             let word = |mode: Option<&String>| {
                 let mode = mode.map(String::as_str);
@@ -151,8 +161,30 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_was_set_by_hand_is_taken_away_by_going_on() {
-        assert_eq!(check(Some("off"), &[Change::Resume]), "- (-)");
+    fn going_on_without_a_memory_changes_nothing() {
+        assert_eq!(check(Some("off"), &[Change::Resume]), "not paused: off (-)");
+        assert_eq!(check(Some("restore"), &[Change::Resume]), "not paused: restore (-)");
+        assert_eq!(check(None, &[Change::Resume]), "as it was: - (-)");
+    }
+
+    #[test]
+    fn a_mode_that_was_set_by_hand_is_brought_back_by_going_on() {
+        let both = [Change::Pause, Change::Resume];
+        assert_eq!(check(Some("off"), &both), "off (off) off (-)");
+        let all = [Change::Restore, Change::Pause, Change::Pause, Change::Resume];
+        assert_eq!(
+            check(Some("off"), &all),
+            "restore (off) off (off) as it was: off (off) off (-)"
+        );
+    }
+
+    #[test]
+    fn a_memory_of_a_pause_that_was_ended_by_hand_does_not_count() {
+        let old = (names::MODE_BEFORE_PAUSE.to_owned(), "limits-only".to_owned());
+        let said = "requests-and-limits".to_owned();
+        let outcome = plan(Change::Pause, Some(&said), &BTreeMap::from([old]));
+        let Outcome::Changed { edit, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(edit.before, Some(said));
     }
 
     #[test]

@@ -31,7 +31,8 @@ variable goes before a key: MBCAS_SLOW_LOOP_INTERVAL before slowLoopInterval.
   baselineCPUPerPod, systemReservePercent, minChangePercent, samplingInterval, fastLoopInterval,
   slowLoopInterval, writeInterval, startupGracePeriod, excludedNamespaces, manageGuaranteed,
   respectLimits, sloTargetLatencyMs, prometheusURL, prometheusQuery, p99ThresholdMultiplier,
-  kubeletCgroupRoot, and every other key of the predecessor
+  kubeletCgroupRoot, and every other key of the predecessor; resizesPerSecond and cooldown are
+  for the controller and are passed over
 
 Pods say what they want by annotations:
   mbcas.io/managed: \"false\"          leave it alone; a label does, too

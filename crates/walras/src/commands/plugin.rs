@@ -159,6 +159,11 @@ fn sentence(target: &Target, outcome: &Outcome) -> String {
     };
     match outcome {
         Outcome::Nothing { mode } => format!("{target}: nothing to do, the mode is {}", word(mode)),
+        Outcome::NotPaused { mode } => format!(
+            "{target}: nothing is changed, since it was not paused by `kubectl walras pause` and \
+             nothing is remembered; the mode is {}",
+            word(mode)
+        ),
         Outcome::Changed { from, edit } => {
             format!("{target}: the mode is {}; it was {}", word(&edit.mode), word(from))
         }
@@ -179,6 +184,17 @@ fn told(error: PluginError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn going_on_without_a_memory_says_so() {
+        let target = Target::Namespace("shop".to_owned());
+        let told = sentence(&target, &Outcome::NotPaused { mode: Some("off".to_owned()) });
+        assert_eq!(
+            told,
+            "namespace shop: nothing is changed, since it was not paused by `kubectl walras pause` \
+             and nothing is remembered; the mode is off"
+        );
+    }
 
     #[test]
     fn a_table_shows_what_pods_have_and_should_have() {

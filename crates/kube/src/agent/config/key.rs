@@ -115,6 +115,11 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// A key that somebody else reads.
+    pub(super) fn not_ours(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
     /// Sets a constant of the market that a key stands for.
     pub(super) fn set(&mut self, profile: &mut Profile, key: &str, constant: &str, value: &Value) {
         match profile.set(constant, value) {

@@ -123,3 +123,13 @@ fn settings_that_contradict_each_other_are_refused() {
     let told = read("slowLoopInterval: 1s\nfastLoopInterval: 2s", &[]).unwrap_err();
     assert!(told.contains("slow_loop_interval_ms"), "{told}");
 }
+
+#[test]
+fn what_only_the_controller_reads_is_none_of_the_agents_business() {
+    let lines = "resizesPerSecond: 3\ncooldown: 1500ms\nmode: off";
+    assert_eq!(read(lines, &[]), read("mode: off", &[]));
+    // Whether it is any good is for the controller to say.
+    assert_eq!(read("cooldown: soon", &[]), read("", &[]));
+    let told = read("cooldowns: 5s", &[]).unwrap_err();
+    assert!(told.contains("did you mean cooldown?"), "{told}");
+}

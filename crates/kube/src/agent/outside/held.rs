@@ -1,12 +1,14 @@
 //! A pod whose control groups are open: read, compared, and written where that is the way to act.
 //!
-//! The limit in force is that of the pod's group. A container whose part is smaller, because it was
+//! What was written is given back as soon as it is not wanted any more. The limit in force is that of
+//! the pod's group. A container whose part is smaller, because it was
 //! restarted since its pod was raised, holds the pod back, so there the containers together count.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::{debug, warn};
-use walras_cgroup::{CgroupError, CgroupPath, Group, Layout};
+use walras_cgroup::{CgroupError, CgroupPath, Group, Layout, Settings};
 use walras_core::demand::Sample;
 use walras_core::node::Action;
 use walras_core::units::{Millicores, Moment, Span};
@@ -14,12 +16,12 @@ use walras_host::drive::Carried;
 
 use super::SLACK;
 use crate::agent::config::Actuation;
-use crate::agent::direct::{Direct, Part};
+use crate::agent::direct::{self, Direct, Left, Part, Parts};
 use crate::agent::find::{container, id_in};
 use crate::agent::params::Params;
 use crate::agent::publish::{Key, key_of};
 use crate::agent::sample::{Meter, Reading};
-use crate::pod::{Pod, container_views};
+use crate::pod::{Mode, Pod, container_views};
 
 /// A pod that is sized.
 #[derive(Debug)]
@@ -35,8 +37,8 @@ pub(super) struct Held {
     ids: Vec<String>,
     meter: Meter,
     direct: Option<Direct>,
-    /// The limit that was last written here, and not by the kubelet.
-    written: Option<Millicores>,
+    /// What was written here, and not by the kubelet.
+    left: Left,
     wish: Option<Wish>,
 }
 
@@ -47,6 +49,9 @@ struct Wish {
     asked_at: Moment,
     /// Whether the market takes it for what is in force.
     believed: bool,
+    /// Whether it should have been in force by now. It stays so for as long as the same is asked
+    /// for: asking again is no reason to believe it again.
+    late: bool,
 }
 
 /// What a comparison showed.
@@ -57,6 +62,8 @@ pub(super) enum Seen {
     Took,
     /// Something else is.
     Other(Millicores),
+    /// What was asked for should be in force by now, and this limit is.
+    Late(Millicores),
 }
 
 impl Held {
@@ -77,7 +84,7 @@ impl Held {
             ids: Vec::new(),
             meter: Meter::default(),
             direct: None,
-            written: None,
+            left: Left::default(),
             wish: None,
         };
         held.open_containers(layout, actuation);
@@ -105,6 +112,20 @@ impl Held {
         if resized || ids_of(pod) != self.ids || self.containers.len() != self.ids.len() {
             self.open_containers(layout, actuation);
         }
+        match self.params.mode {
+            Mode::LimitsOnly | Mode::RequestsAndLimits if resized => self.cap_bursts(layout),
+            Mode::LimitsOnly | Mode::RequestsAndLimits => {}
+            // Who is not to be changed any more must not keep what was changed behind its back.
+            Mode::Off | Mode::Restore => {
+                self.give_back(layout);
+            }
+        }
+    }
+
+    /// Takes in that the pod is not sized any more. Says whether something was given back.
+    pub(super) fn leave(mut self, layout: &Layout, pod: &Arc<Pod>) -> bool {
+        self.pod = Arc::clone(pod);
+        self.give_back(layout)
     }
 
     /// Whether nothing changed since it was last taken in.
@@ -139,12 +160,20 @@ impl Held {
             self.wish = None;
             return Carried::Done;
         }
-        let asked_at = match self.wish {
-            Some(wish) if wish.limit == limit => wish.asked_at,
-            Some(_) | None => now,
-        };
-        self.wish = Some(Wish { limit, asked_at, believed });
-        Carried::Asked
+        match self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK) {
+            Some(wish) if wish.late => {
+                self.wish = Some(Wish { limit, ..wish });
+                Carried::Late(self.limit)
+            }
+            Some(wish) => {
+                self.wish = Some(Wish { limit, believed, ..wish });
+                Carried::Asked
+            }
+            None => {
+                self.wish = Some(Wish { limit, asked_at: now, believed, late: false });
+                Carried::Asked
+            }
+        }
     }
 
     /// Whether something was asked for that is not in force yet.
@@ -168,8 +197,12 @@ impl Held {
             self.wish = None;
             return if believed { Seen::Took } else { Seen::Other(limit) };
         }
-        let late = now.since(wish.asked_at) >= deadline;
-        if changed || (late && wish.believed) {
+        let becomes_late = !wish.late && now.since(wish.asked_at) >= deadline;
+        if becomes_late {
+            (wish.believed, wish.late) = (false, true);
+            return Seen::Late(limit);
+        }
+        if changed {
             wish.believed = false;
             return Seen::Other(limit);
         }
@@ -182,13 +215,20 @@ impl Held {
 
     /// Writes an action to the control groups.
     pub(super) fn write(&mut self, layout: &Layout, action: &Action) -> Carried {
+        let before = self.settings();
         let Some(direct) = &mut self.direct else {
             return Carried::Gone;
         };
-        match direct.apply(layout, action.limit, action.burst) {
+        let applied = direct.apply(layout, action.limit, action.burst);
+        // Also a write that failed may have left something.
+        for (path, after) in self.settings() {
+            if let Some(before) = before.get(&path) {
+                self.left.note(&path, before, &after);
+            }
+        }
+        match applied {
             Ok(applied) => {
                 self.limit = applied.now.max.limit_floor().unwrap_or(action.limit);
-                self.written = Some(self.limit);
                 applied.held_by.map_or(Carried::Done, |above| Carried::HeldAt(above.limit))
             }
             Err(error) if error.is_gone() => Carried::Gone,
@@ -199,27 +239,47 @@ impl Held {
         }
     }
 
-    /// Gives back what the API server says, if anything was written. Where the kubelet has set a
-    /// limit since, only the burst buffer is taken back, which is none of the kubelet's.
+    /// Gives back what the API server says, if anything was written. Says whether it was.
     pub(super) fn give_back(&mut self, layout: &Layout) -> bool {
-        let in_force = self.limit_in_force().ok().flatten();
-        let (Some(direct), Some(written)) = (&mut self.direct, self.written) else {
+        if self.left.is_empty() {
+            return false;
+        }
+        let Some(parts) = parts_of(layout, &self.pod, self.group.path()) else {
             return false;
         };
-        let given = match in_force {
-            Some(limit) if limit != written => {
-                direct.apply(layout, limit, Millicores::ZERO).map(drop)
+        match direct::take_back(layout, &parts, &self.left) {
+            Ok(()) => {
+                self.left = Left::default();
+                if let Ok(Some(limit)) = self.limit_in_force() {
+                    self.limit = limit;
+                }
+                true
             }
-            Some(_) | None => direct.give_back(layout),
-        };
-        match given {
-            Ok(()) => true,
             Err(error) if error.is_gone() => false,
             Err(error) => {
                 warn!("{}: not given back: {error}", self.pod.name());
                 false
             }
         }
+    }
+
+    /// Makes room for a smaller limit, which the kubelet is about to set.
+    fn cap_bursts(&self, layout: &Layout) {
+        let parts = parts_of(layout, &self.pod, self.group.path());
+        let Some(parts) = parts.filter(|_| !self.left.is_empty()) else {
+            return;
+        };
+        if let Err(error) = direct::cap_bursts(layout, &parts) {
+            warn!("{}: its burst buffer may be in the kubelet's way: {error}", self.pod.name());
+        }
+    }
+
+    /// What its groups have, of those that are there.
+    fn settings(&self) -> BTreeMap<CgroupPath, Settings> {
+        let groups = std::iter::once(&self.group).chain(&self.containers);
+        let settings =
+            groups.filter_map(|group| Some((group.path().clone(), group.settings().ok()?)));
+        settings.collect()
     }
 
     /// The limit in force; nothing if there is none.
@@ -254,7 +314,11 @@ impl Held {
 
     fn open_direct(&self, layout: &Layout, pod_path: &CgroupPath) -> Option<Direct> {
         let parts = parts_of(layout, &self.pod, pod_path)?;
-        match Direct::open(layout, pod_path, parts) {
+        // Whoever is not there yet could not be given its part.
+        if parts.containers.len() != self.pod.lasting_containers().count() {
+            return None;
+        }
+        match Direct::open(layout, parts) {
             Ok(direct) => Some(direct),
             Err(error) => {
                 debug!("{}: cannot be written directly: {error}", self.pod.name());
@@ -272,16 +336,19 @@ fn ids_of(pod: &Pod) -> Vec<String> {
     ids.map(|id| id_in(id).to_owned()).collect()
 }
 
-/// The groups of all containers with their limits; nothing where one has none.
-fn parts_of(layout: &Layout, pod: &Pod, pod_path: &CgroupPath) -> Option<Vec<Part>> {
+/// The groups of a pod and of its containers with their limits, without those that are not there;
+/// nothing where a container has no limit.
+fn parts_of(layout: &Layout, pod: &Pod, pod_path: &CgroupPath) -> Option<Parts> {
     let views = container_views(pod).ok()?;
-    let part = |view: &walras_core::resize::ContainerView| {
+    let limits: Option<Vec<Millicores>> = views.iter().map(|view| view.limit).collect();
+    let whole = Part { path: pod_path.clone(), limit: limits?.into_iter().sum() };
+    let containers = views.iter().filter_map(|view| {
         let mut statuses = pod.container_statuses();
         let status = statuses.find(|status| status.name == view.name)?;
         let path = container(layout, pod_path, id_in(status.container_id.as_deref()?))?;
         Some(Part { path, limit: view.limit? })
-    };
-    views.iter().map(part).collect()
+    });
+    Some(Parts { pod: whole, containers: containers.collect() })
 }
 
 #[cfg(test)]

@@ -87,3 +87,51 @@ fn what_there_is_to_divide_is_what_is_left() {
     assert_eq!(capacity(node, reserve, Millicores::new(600)), Millicores::new(3000));
     assert_eq!(capacity(node, reserve, Millicores::new(9000)), Millicores::ZERO);
 }
+
+#[test]
+fn whoever_was_ever_resized_gets_it_back_also_if_it_is_left_alone_by_now() {
+    let original = r#""walras.dev/original-resources":
+        "{\"app\":{\"cpuRequestMilli\":150,\"cpuLimitMilli\":300},\"log\":{\"cpuRequestMilli\":10}}""#;
+    let check = |namespace: &str, annotations: &str, phase: &str, everybody: Mode| {
+        let text = format!(
+            r#"{{"metadata": {{"name": "web", "namespace": "{namespace}",
+            "annotations": {{{annotations}}}}}, "status": {{"phase": "{phase}"}}}}"#
+        );
+        let pod: Pod = serde_json::from_str(&text).unwrap();
+        let back = to_give_back(&pod, None, everybody);
+        back.map_or("nothing".to_owned(), |back| format!("{}/{}", back.request, back.limit))
+    };
+    let (all, out) = (Mode::Restore, format!(r#""mbcas.io/managed": "false", {original}"#));
+    assert_eq!(check("shop", original, "Running", all), "160m/1024300m");
+    assert_eq!(check("shop", &out, "Running", all), "160m/1024300m", "it opted out");
+    assert_eq!(check("kube-system", original, "Running", all), "160m/1024300m");
+    assert_eq!(check("shop", original, "Running", Mode::Off), "nothing");
+    assert_eq!(check("shop", "", "Running", all), "nothing", "nobody changed it");
+    assert_eq!(check("shop", original, "Succeeded", all), "nothing");
+    let itself = format!(r#""walras.dev/mode": "restore", {out}"#);
+    assert_eq!(check("shop", &itself, "Running", Mode::LimitsOnly), "160m/1024300m");
+}
+
+#[test]
+fn what_a_pod_sets_aside_is_what_kubernetes_counts() {
+    let check = |whole: &str, containers: &[&str], phase: &str| {
+        let each: Vec<String> = containers
+            .iter()
+            .map(|resources| format!(r#"{{"name": "c", "resources": {{{resources}}}}}"#))
+            .collect();
+        let text = format!(
+            r#"{{"spec": {{"resources": {{{whole}}}, "containers": [{}]}},
+            "status": {{"phase": "{phase}"}}}}"#,
+            each.join(", ")
+        );
+        request_of(&serde_json::from_str(&text).unwrap()).get()
+    };
+    let (request, limit) = (r#""requests": {"cpu": "200m"}"#, r#""limits": {"cpu": "1"}"#);
+    let both = format!("{request}, {limit}");
+    assert_eq!(check("", &[&both, limit, ""], "Running"), 1200, "a limit is a request, too");
+    assert_eq!(check("", &[request, r#""limits": {"cpu": "lots"}"#], "Running"), 200);
+    assert_eq!(check(r#""requests": {"cpu": "3"}"#, &[request], "Running"), 3000);
+    assert_eq!(check(limit, &[request], "Running"), 200);
+    assert_eq!(check(limit, &[""], "Running"), 1000);
+    assert_eq!(check(limit, &[&both], "Failed"), 0);
+}

@@ -1,8 +1,10 @@
 //! The wishes that are not written yet, and whose turn it is: state without I/O.
 //!
 //! There is one entry for each PodAllocation, so it is bounded by the number of pods. A newer wish
-//! replaces an older one. What was written is remembered, so that only changes are written. Time is
-//! an argument.
+//! replaces an older one. What was written is remembered, so that only changes are written. What
+//! nobody wished for is deleted only once it is known that its pod is not sized: a pod may be sized
+//! long before anything is decided for it. Now and then everything that is there is listed, and what
+//! differs from what was written is written again. Time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +23,8 @@ const PAUSE_FIRST: Span = Span::from_ms(500);
 const PAUSE_LONGEST: Span = Span::from_s(15);
 /// The longest pause of one object that is refused.
 const REFUSED_LONGEST: Span = Span::from_s(300);
+/// How often everything that is there is looked at, for what others have changed or deleted.
+const LIST_EVERY: Span = Span::from_s(60);
 /// What changes less than this is never worth a write.
 const LEAST_CHANGE: Millicores = Millicores::new(10);
 
@@ -84,12 +88,23 @@ pub struct Job {
     pub desired: Option<Desired>,
 }
 
+/// A PodAllocation that is there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct There {
+    /// The uid of the pod that it is for.
+    pub(super) uid: String,
+    /// What it says; nothing where that makes no sense.
+    pub(super) desired: Option<Desired>,
+}
+
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
     Do(Job),
-    /// Nothing before this moment; nothing at all where there is none.
-    Wait(Option<Moment>),
+    /// Find out what is there.
+    List,
+    /// Nothing before this moment.
+    Wait(Moment),
 }
 
 /// What became of a write.
@@ -115,6 +130,7 @@ struct Inner {
     /// Who is sized, once that is known.
     managed: Option<BTreeSet<Key>>,
     stock_taken: bool,
+    list_at: Moment,
     pace: Pace,
     /// Writes that may be made now, in thousandths.
     tokens: u64,
@@ -149,6 +165,7 @@ impl Outbox {
             entries: BTreeMap::new(),
             managed: None,
             stock_taken: false,
+            list_at: Moment::ORIGIN,
             pace,
             tokens: BURST * 1000,
             tokens_at: Moment::ORIGIN,
@@ -188,7 +205,8 @@ impl Outbox {
         }
     }
 
-    /// These are sized, and no others: what there is of others is deleted.
+    /// These have an allocation, and no others: what there is of others is deleted. Whoever says
+    /// this has read a configuration that holds; before it is said, nothing is deleted.
     pub fn keep_only(&self, managed: BTreeSet<Key>) {
         let mut inner = self.lock();
         for (key, entry) in &mut inner.entries {
@@ -213,28 +231,45 @@ impl Outbox {
     pub fn is_idle(&self) -> bool {
         let inner = self.lock();
         let pace = inner.pace;
-        !inner.entries.values().any(|entry| entry.wants(pace).is_some())
+        let mut entries = inner.entries.iter();
+        !entries.any(|(key, entry)| entry.wants(pace, inner.stays(key)).is_some())
+    }
+}
+
+#[cfg(test)]
+impl Outbox {
+    /// This one is there already, and so is no other.
+    pub(in crate::agent) fn found_only(&self, key: Key, uid: &str, limit: Millicores) {
+        let desired = Desired { request: limit, limit, price: Ratio::ZERO, why: String::new() };
+        let there = There { uid: uid.to_owned(), desired: Some(desired) };
+        self.listed(BTreeMap::from([(key, there)]), Moment::ORIGIN);
+    }
+
+    /// What would be written, a line for each object.
+    pub(in crate::agent) fn wanted(&self) -> Vec<String> {
+        let inner = self.lock();
+        let wanted = inner.entries.iter().filter(|(key, entry)| {
+            inner.managed.is_some() && entry.wants(inner.pace, inner.stays(key)).is_some()
+        });
+        let told = wanted.map(|(key, entry)| match &entry.desired {
+            Some(desired) => format!("{} {}/{}", key.name, desired.request, desired.limit),
+            None => format!("{} deleted", key.name),
+        });
+        told.collect()
     }
 }
 
 // === impl Outbox: the writer's side ===
 
 impl Outbox {
-    /// This one is there already.
-    pub(super) fn found(&self, key: Key, uid: &str, desired: Option<Desired>) {
-        let mut inner = self.lock();
-        let entry = inner.entries.entry(key).or_default();
-        entry.exists = true;
-        entry.written = desired.map(|desired| (uid.to_owned(), desired));
+    /// These are there, and no others.
+    pub(super) fn listed(&self, all: BTreeMap<Key, There>, now: Moment) {
+        self.lock().listed(all, now);
     }
 
-    /// All that are there were found.
-    pub(super) fn stock_taken(&self) {
-        self.lock().stock_taken = true;
-    }
-
-    pub(super) fn set_problem(&self, problem: Option<String>) {
-        self.lock().problem = problem;
+    /// What is there could not be found out.
+    pub(super) fn not_listed(&self, because: &str, now: Moment) {
+        self.lock().not_listed(because, now);
     }
 
     /// Waits until there may be something new.
@@ -262,14 +297,22 @@ impl Outbox {
 // === impl Inner ===
 
 impl Inner {
+    /// Whether this one is not to be deleted, also if nothing was wished for it yet.
+    fn stays(&self, key: &Key) -> bool {
+        self.managed.as_ref().is_none_or(|managed| managed.contains(key))
+    }
+
     fn next(&mut self, now: Moment) -> Next {
+        if now >= self.list_at {
+            return Next::List;
+        }
         // Before it is known who is sized, what is there must not be taken for left behind.
         if !self.stock_taken || self.managed.is_none() {
-            return Next::Wait(None);
+            return Next::Wait(self.list_at);
         }
         let mut first: Option<(Moment, bool, &Key)> = None;
         for (key, entry) in &self.entries {
-            if let Some(due) = entry.due(self.pace)
+            if let Some(due) = entry.due(self.pace, self.stays(key))
                 && first.is_none_or(|(at, urgent, _)| {
                     (due.max(now), !entry.urgent) < (at.max(now), !urgent)
                 })
@@ -278,20 +321,51 @@ impl Inner {
             }
         }
         let Some((due, _, key)) = first else {
-            return Next::Wait(None);
+            return Next::Wait(self.list_at);
         };
         let key = key.clone();
         let due = due.max(self.not_before);
         if due > now {
-            return Next::Wait(Some(due));
+            return Next::Wait(due.min(self.list_at));
         }
         if let Err(later) = self.take_token(now) {
-            return Next::Wait(Some(later));
+            return Next::Wait(later.min(self.list_at));
         }
         let entry = self.entries.get_mut(&key).expect("it was just found");
         entry.urgent = false;
         let (whose, desired) = (entry.whose.clone(), entry.desired.clone());
         Next::Do(Job { key, whose, desired })
+    }
+
+    /// What others have changed is not what was written, and what they have deleted is not there.
+    fn listed(&mut self, mut all: BTreeMap<Key, There>, now: Moment) {
+        for (key, entry) in &mut self.entries {
+            let there = all.remove(key);
+            entry.exists = there.is_some();
+            entry.written = there.and_then(There::said);
+        }
+        for (key, there) in all {
+            let entry = self.entries.entry(key).or_default();
+            entry.exists = true;
+            entry.written = there.said();
+        }
+        self.entries.retain(|_, entry| entry.desired.is_some() || entry.exists);
+        if !self.stock_taken {
+            (self.failures, self.problem) = (0, None);
+        }
+        self.stock_taken = true;
+        self.list_at = now + LIST_EVERY;
+    }
+
+    fn not_listed(&mut self, because: &str, now: Moment) {
+        if self.stock_taken {
+            // Writes tell soon enough if the API server is away.
+            self.list_at = now + LIST_EVERY;
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        self.list_at = now + pause(self.failures, PAUSE_LONGEST, &mut self.random);
+        self.problem = Some(format!("PodAllocations cannot be listed: {because}"));
     }
 
     fn done(&mut self, job: &Job, outcome: &Outcome, now: Moment) {
@@ -353,6 +427,14 @@ fn pause(failures: u32, longest: Span, random: &mut Rng) -> Span {
     Span::from_us(most / 2 + random.below(most / 2 + 1))
 }
 
+// === impl There ===
+
+impl There {
+    fn said(self) -> Option<(String, Desired)> {
+        Some((self.uid, self.desired?))
+    }
+}
+
 // === impl Entry ===
 
 impl Entry {
@@ -366,9 +448,9 @@ impl Entry {
     }
 
     /// Whether a write is wanted, and whether it can wait for the interval.
-    fn wants(&self, pace: Pace) -> Option<Urgency> {
+    fn wants(&self, pace: Pace, stays: bool) -> Option<Urgency> {
         let Some(desired) = &self.desired else {
-            return self.exists.then_some(Urgency::AtOnce);
+            return (self.exists && !stays).then_some(Urgency::AtOnce);
         };
         let Some((uid, written)) = &self.written else {
             return Some(Urgency::AtOnce);
@@ -380,8 +462,8 @@ impl Entry {
         differs.then_some(urgency)
     }
 
-    fn due(&self, pace: Pace) -> Option<Moment> {
-        let at = match (self.wants(pace)?, self.written_at) {
+    fn due(&self, pace: Pace, stays: bool) -> Option<Moment> {
+        let at = match (self.wants(pace, stays)?, self.written_at) {
             (Urgency::InTime, Some(written_at)) => written_at + pace.interval,
             (Urgency::AtOnce, _) | (Urgency::InTime, None) => Moment::ORIGIN,
         };

@@ -125,10 +125,25 @@ fn what_does_not_come_is_given_up_once_and_may_still_come() {
     let mut stage = stage(Actuation::Api);
     stage.ask(800, 0);
     assert_eq!(stage.see(14), Seen::Nothing);
-    assert_eq!(stage.see(15), Seen::Other(Millicores::new(400)));
+    assert_eq!(stage.see(15), Seen::Late(Millicores::new(400)));
     assert_eq!(stage.see(16), Seen::Nothing, "it was told once");
     stage.set(80_000);
     assert_eq!(stage.see(17), Seen::Other(Millicores::new(800)), "nobody expects it any more");
+}
+
+#[test]
+fn what_is_late_is_not_believed_for_being_asked_for_again() {
+    let mut stage = stage(Actuation::Api);
+    assert_eq!(stage.ask(800, 0), Carried::Asked);
+    assert_eq!(stage.see(15), Seen::Late(Millicores::new(400)));
+    for second in 16..60 {
+        assert_eq!(stage.ask(800, second), Carried::Late(Millicores::new(400)));
+        assert_eq!(stage.ask(805, second), Carried::Late(Millicores::new(400)), "nearly the same");
+        assert_eq!(stage.see(second), Seen::Nothing, "nothing is new");
+    }
+    assert_eq!(stage.ask(600, 60), Carried::Asked, "another one may be possible");
+    assert_eq!(stage.see(74), Seen::Nothing);
+    assert_eq!(stage.see(75), Seen::Late(Millicores::new(400)));
 }
 
 #[test]
@@ -159,7 +174,8 @@ fn containers_keep_their_part_and_get_a_burst_buffer() {
     assert_eq!(stage.get("pod/cpu.max"), "80000 100000");
     assert_eq!(stage.get("pod/a1/cpu.max"), "60000 100000");
     assert_eq!(stage.get("pod/b1/cpu.max"), "20000 100000");
-    assert_eq!(stage.get("pod/a1/cpu.max.burst"), "60000");
+    assert_eq!(stage.get("pod/a1/cpu.max.burst"), "30000", "no more than the API server's limit");
+    assert_eq!(stage.get("pod/cpu.max.burst"), "40000");
     assert_eq!(stage.get("pod/cpu.weight"), "10", "weights are the kubelet's");
     assert_eq!(stage.write(400, 0), Carried::Done);
     assert_eq!(stage.get("pod/a1/cpu.max.burst"), "0");
@@ -187,4 +203,105 @@ fn what_the_kubelet_sets_counts_and_a_restarted_container_holds_its_pod_back() {
     assert!(stage.held.give_back(&stage.layout));
     assert_eq!(stage.get("pod/a2/cpu.max"), "30000 100000");
     assert_eq!(stage.get("pod/cpu.max"), "40000 100000");
+}
+
+/// The pod with these limits by the API server, and what it is told.
+fn resized(app: &str, annotations: &str) -> Arc<Pod> {
+    let mut pod = Pod::clone(&pod(["a1", "b1"]));
+    pod.spec.containers[0].resources.limits.cpu = Some(app.to_owned());
+    let pairs = annotations.split_whitespace().map(|pair| pair.split_once('=').unwrap());
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    pod.metadata.annotations = Some(pairs.collect());
+    Arc::new(pod)
+}
+
+impl Stage {
+    fn follow(&mut self, pod: &Arc<Pod>) {
+        self.held.follow(&self.layout, pod, params(pod), Actuation::Direct);
+    }
+
+    /// Quotas of the pod and its containers, and the largest burst buffer.
+    fn told(&self) -> String {
+        let groups = ["pod", "pod/a1", "pod/b1"];
+        let quota = |group: &&str| {
+            let max = self.get(&format!("{group}/cpu.max"));
+            max.strip_suffix(" 100000").unwrap().to_owned()
+        };
+        let burst =
+            |group: &&str| self.get(&format!("{group}/cpu.max.burst")).parse::<u64>().unwrap();
+        let quotas: Vec<String> = groups.iter().map(quota).collect();
+        format!("{} burst {}", quotas.join(" "), groups.iter().map(burst).max().unwrap())
+    }
+}
+
+#[test]
+fn what_was_written_is_given_back_when_the_mode_forbids_it() {
+    for mode in ["off", "restore"] {
+        let mut stage = stage(Actuation::Direct);
+        stage.write(800, 800);
+        assert_eq!(stage.told(), "80000 60000 20000 burst 40000");
+        stage.follow(&resized("300m", &format!("walras.dev/mode={mode}")));
+        assert_eq!(stage.told(), "40000 30000 10000 burst 0", "{mode}");
+        assert_eq!(stage.held.limit, Millicores::new(400), "{mode}");
+        assert!(!stage.held.give_back(&stage.layout), "there is nothing left");
+    }
+}
+
+#[test]
+fn what_was_written_is_given_back_when_the_pod_is_let_go_of() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 800);
+    // With what the API server has for it now, and not when it was written.
+    let pod = resized("500m", "mbcas.io/managed=false");
+    let Stage { root, layout, held } = stage;
+    assert!(held.leave(&layout, &pod));
+    let max = |group: &str| fs::read_to_string(root.path().join(group).join("cpu.max")).unwrap();
+    assert_eq!(max("pod"), "60000 100000");
+    assert_eq!(max("pod/a1"), "50000 100000");
+    assert_eq!(max("pod/b1"), "10000 100000");
+}
+
+#[test]
+fn a_quota_that_the_kubelet_has_set_since_is_left_to_it() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 800);
+    stage.set(60_000);
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.told(), "60000 30000 10000 burst 0");
+}
+
+#[test]
+fn a_restarted_container_does_not_keep_its_pod_from_being_given_back() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 800);
+    make(stage.root.path(), "pod/a2", 30_000);
+    fs::remove_dir_all(stage.root.path().join("pod/a1")).unwrap();
+    stage.follow(&pod(["a2", "b1"]));
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.get("pod/cpu.max"), "40000 100000");
+    assert_eq!(stage.get("pod/b1/cpu.max"), "10000 100000");
+    assert_eq!(stage.get("pod/a2/cpu.max"), "30000 100000");
+}
+
+#[test]
+fn who_had_no_quota_at_all_gets_none() {
+    let mut stage = stage(Actuation::Direct);
+    // The kubelet was told not to enforce limits.
+    for group in ["pod", "pod/a1", "pod/b1"] {
+        fs::write(stage.root.path().join(group).join("cpu.max"), "max 100000\n").unwrap();
+    }
+    stage.write(800, 0);
+    assert_eq!(stage.get("pod/cpu.max"), "80000 100000");
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.told(), "max max max burst 0");
+}
+
+#[test]
+fn a_burst_buffer_makes_room_for_a_smaller_limit_of_the_api_server() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 800);
+    stage.follow(&resized("100m", ""));
+    // The kubelet may set 20000 and 10000 now, which the kernel refuses below the buffer.
+    assert_eq!(stage.told(), "80000 60000 20000 burst 20000");
+    assert_eq!(stage.get("pod/a1/cpu.max.burst"), "10000");
 }

@@ -19,9 +19,18 @@ fn desired(limit: u64) -> Desired {
 
 fn outbox(managed: &[&str]) -> Outbox {
     let outbox = Outbox::new(PACE, 1);
-    outbox.stock_taken();
+    list(&outbox, &[], 0);
     outbox.keep_only(managed.iter().map(|name| key(name)).collect());
     outbox
+}
+
+/// These are there, each for the pod with that uid and with that limit.
+fn list(outbox: &Outbox, all: &[(&str, &str, u64)], at_ms: u64) {
+    let all = all.iter().map(|(name, uid, limit)| {
+        let there = There { uid: (*uid).to_owned(), desired: Some(desired(*limit)) };
+        (key(name), there)
+    });
+    outbox.listed(all.collect(), Moment::from_ms(at_ms));
 }
 
 fn put(outbox: &Outbox, name: &str, limit: u64, urgency: Urgency) {
@@ -32,6 +41,9 @@ fn put(outbox: &Outbox, name: &str, limit: u64, urgency: Urgency) {
 fn written(outbox: &Outbox, at_ms: u64) -> Vec<String> {
     let now = Moment::from_ms(at_ms);
     let mut all = Vec::new();
+    // Nobody else has changed anything, so there is nothing to be found out.
+    let due = outbox.lock().list_at.max(now + Span::from_ms(1));
+    outbox.lock().list_at = due;
     while let Next::Do(job) = outbox.next(now) {
         all.push(match &job.desired {
             Some(desired) => format!("{}={}", job.key.name, desired.limit),
@@ -60,7 +72,7 @@ fn what_can_wait_waits_for_its_interval_and_a_raise_does_not() {
     put(&outbox, "web", 400, Urgency::InTime);
     assert_eq!(written(&outbox, 1000), ["web=400m"]);
     put(&outbox, "web", 300, Urgency::InTime);
-    assert_eq!(outbox.next(Moment::from_ms(2000)), Next::Wait(Some(Moment::from_ms(6000))));
+    assert_eq!(outbox.next(Moment::from_ms(2000)), Next::Wait(Moment::from_ms(6000)));
     put(&outbox, "web", 800, Urgency::AtOnce);
     assert_eq!(written(&outbox, 2000), ["web=800m"]);
 }
@@ -89,7 +101,7 @@ fn while_the_api_server_is_away_pauses_grow_and_then_the_newest_wish_is_written_
         let Next::Do(job) = outbox.next(now) else { panic!("nothing to do at {now:?}") };
         outbox.done(&job, &Outcome::Away("refused".to_owned()), now);
         put(&outbox, "web", 500 + 100 * failure, Urgency::AtOnce);
-        let Next::Wait(Some(until)) = outbox.next(now) else { panic!("no pause") };
+        let Next::Wait(until) = outbox.next(now) else { panic!("no pause") };
         pauses.push(until.since(now).as_ms_floor());
         now = until;
     }
@@ -116,13 +128,12 @@ fn one_that_is_refused_does_not_hold_up_the_others() {
 #[test]
 fn what_is_there_already_is_not_written_again_and_what_is_left_behind_is_deleted() {
     let outbox = Outbox::new(PACE, 1);
-    outbox.found(key("old"), "u0", Some(desired(100)));
-    outbox.found(key("web"), "u1", Some(desired(400)));
-    outbox.found(key("again"), "u0", Some(desired(400)));
     put(&outbox, "web", 400, Urgency::InTime);
     put(&outbox, "again", 400, Urgency::InTime);
-    assert_eq!(outbox.next(Moment::ORIGIN), Next::Wait(None), "not before everything is known");
-    outbox.stock_taken();
+    assert_eq!(outbox.next(Moment::ORIGIN), Next::List);
+    list(&outbox, &[("old", "u0", 100), ("web", "u1", 400), ("again", "u0", 400)], 0);
+    let next = outbox.next(Moment::ORIGIN);
+    assert_eq!(next, Next::Wait(Moment::from_ms(60_000)), "not before everything is known");
     outbox.keep_only([key("web"), key("again")].into());
     let mut all = written(&outbox, 0);
     all.sort_unstable();
@@ -142,8 +153,53 @@ fn who_is_not_sized_any_more_loses_its_allocation() {
 #[test]
 fn who_was_never_written_is_not_deleted() {
     let outbox = Outbox::new(PACE, 1);
-    outbox.stock_taken();
+    list(&outbox, &[], 0);
     put(&outbox, "web", 400, Urgency::InTime);
     outbox.keep_only(BTreeSet::new());
     assert_eq!(written(&outbox, 0), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_there_of_a_sized_pod_is_not_deleted_for_want_of_a_wish() {
+    let outbox = Outbox::new(PACE, 1);
+    list(&outbox, &[("web", "u1", 400), ("old", "u0", 400)], 0);
+    assert!(outbox.is_idle(), "nobody said yet who is sized");
+    outbox.keep_only([key("web")].into());
+    assert_eq!(written(&outbox, 0), ["old deleted"]);
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn what_others_change_or_delete_is_written_again() {
+    let outbox = outbox(&["changed", "deleted", "same", "other"]);
+    for name in ["changed", "deleted", "same", "other"] {
+        put(&outbox, name, 400, Urgency::InTime);
+    }
+    assert_eq!(written(&outbox, 0).len(), 4);
+    assert_eq!(outbox.next(Moment::from_ms(59_999)), Next::Wait(Moment::from_ms(60_000)));
+    assert_eq!(outbox.next(Moment::from_ms(60_000)), Next::List);
+    let there = [("changed", "u1", 4000), ("same", "u1", 400), ("other", "u9", 400)];
+    list(&outbox, &[&there[..], &[("stray", "u1", 100)]].concat(), 60_000);
+    let mut all = written(&outbox, 60_000);
+    all.sort_unstable();
+    assert_eq!(all, ["changed=400m", "deleted=400m", "other=400m", "stray deleted"]);
+    assert_eq!(outbox.next(Moment::from_ms(60_000)), Next::Wait(Moment::from_ms(120_000)));
+}
+
+#[test]
+fn a_list_that_fails_is_tried_again_and_forgets_nothing() {
+    let outbox = Outbox::new(PACE, 1);
+    outbox.not_listed("away", Moment::ORIGIN);
+    assert!(outbox.problem().is_some_and(|told| told.ends_with("cannot be listed: away")));
+    let Next::Wait(until) = outbox.next(Moment::ORIGIN) else { panic!("no pause") };
+    assert!(until <= Moment::from_ms(500), "{until:?}");
+    assert_eq!(outbox.next(until), Next::List);
+    list(&outbox, &[], 500);
+    assert_eq!(outbox.problem(), None);
+    outbox.keep_only([key("web")].into());
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 500), ["web=400m"]);
+    outbox.not_listed("away", Moment::from_ms(61_000));
+    assert!(outbox.is_idle(), "what was written is still believed to be there");
+    assert_eq!(outbox.problem(), None);
 }

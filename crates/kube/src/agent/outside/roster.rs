@@ -1,0 +1,52 @@
+//! What becomes of each pod of the node: it is sized, left alone, or gets back what it came with.
+//!
+//! Made anew whenever the API server said something or the settings changed; nothing is read or
+//! written. Every pod is either sized or left alone, and whether it gets something back does not
+//! depend on which of the two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use walras_core::resize::Allocation;
+use walras_core::units::{Millicores, PodUid};
+
+use crate::agent::params::{LeftAlone, Params, Rules, judge, request_of, to_give_back};
+use crate::agent::pods::Snapshot;
+use crate::pod::Pod;
+
+/// Every pod of the node.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    /// Who is sized.
+    pub(super) sized: BTreeMap<PodUid, (Arc<Pod>, Params)>,
+    /// Who is left alone, and why.
+    pub(super) left_alone: BTreeMap<PodUid, (Arc<Pod>, LeftAlone)>,
+    /// Who gets back what it came with.
+    pub(super) giving_back: Vec<(Arc<Pod>, Allocation)>,
+    /// What those request that are left alone.
+    pub(super) set_aside: Millicores,
+}
+
+impl Roster {
+    /// What becomes of each pod that was seen.
+    pub(super) fn of(seen: Snapshot, rules: &Rules) -> Self {
+        let mut roster = Self::default();
+        for (uid, pod) in seen.pods {
+            let uid = PodUid::new(&uid);
+            let mode = seen.modes.get(pod.namespace()).map(String::as_str);
+            if let Some(came_with) = to_give_back(&pod, mode, rules.mode) {
+                roster.giving_back.push((Arc::clone(&pod), came_with));
+            }
+            match judge(&pod, mode, rules) {
+                Ok(params) => {
+                    roster.sized.insert(uid, (pod, params));
+                }
+                Err(because) => {
+                    roster.set_aside += request_of(&pod);
+                    roster.left_alone.insert(uid, (pod, because));
+                }
+            }
+        }
+        roster
+    }
+}

@@ -1,0 +1,189 @@
+//! A node on plain files that look like control groups, with pods that a test shows it.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use walras_core::node::Why;
+use walras_core::smooth::weight::KernelWeight;
+
+use super::*;
+use crate::agent::latency::Questions;
+use crate::agent::pods::{Data, World};
+use crate::agent::publish::{Key, Outbox};
+
+const UID: &str = "0f6c1c1e-3a53-4f0e-9b2e-1d2f3a4b5c6d";
+
+struct Stage {
+    root: TempDir,
+    kubernetes: Kubernetes,
+    shared: Shared,
+}
+
+/// The settings that lines of `key: value` make.
+fn config(lines: &str) -> AgentConfig {
+    let pairs = lines.lines().map(|line| line.split_once(": ").unwrap());
+    let data = pairs.map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
+    AgentConfig::read(&data.collect(), |_| None).unwrap()
+}
+
+/// A running pod `shop/web` with a container of 400m, whose annotations are `annotations`.
+fn pod(annotations: &str) -> Pod {
+    let text = format!(
+        r#"{{"metadata": {{"name": "web", "namespace": "shop", "uid": "{UID}",
+          "annotations": {{{annotations}}}}},
+        "spec": {{"containers": [{{"name": "app",
+          "resources": {{"requests": {{"cpu": "100m"}}, "limits": {{"cpu": "400m"}}}}}}]}},
+        "status": {{"phase": "Running", "qosClass": "Burstable", "containerStatuses": [
+          {{"name": "app", "containerID": "containerd://a1"}}]}}}}"#
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn make(root: &Path, path: &str, max: &str) {
+    let folder = root.join(path);
+    fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [
+        ("cgroup.procs", ""),
+        ("cpu.stat", "usage_usec 70\nnr_periods 9\nnr_throttled 3\nthrottled_usec 40\n"),
+        ("cpu.max", max),
+        ("cpu.max.burst", "0\n"),
+        ("cpu.weight", "10\n"),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+/// A node with settings that hold, or with none.
+fn stage(settings: Option<&str>) -> Stage {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("cgroup.controllers"), "cpu").unwrap();
+    for path in ["kubepods", "kubepods/burstable"] {
+        make(root.path(), path, "max 100000\n");
+    }
+    for path in ["", "/a1"] {
+        let path = format!("kubepods/burstable/pod{UID}{path}");
+        make(root.path(), &path, "40000 100000\n");
+    }
+    let terms = Terms {
+        config: settings.map_or_else(AgentConfig::default, config),
+        own_namespace: "mbcas-system".to_owned(),
+        holds: settings.is_some(),
+        dry_run: false,
+    };
+    let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
+    let shared = Shared {
+        world: Arc::new(World::default()),
+        outbox: Arc::new(Outbox::new(pace, 1)),
+        questions: Arc::new(Questions::default()),
+    };
+    shared.world.set_config(Data::new());
+    let layout = layout(Some(&root.path().to_owned())).unwrap();
+    let kubernetes = Kubernetes::new(layout, terms, shared.clone(), Moment::ORIGIN);
+    Stage { root, kubernetes, shared }
+}
+
+impl Stage {
+    /// Shows these pods, looks, and says what would be written then.
+    fn look(&mut self, pods: &[Pod]) -> Vec<String> {
+        self.shared.world.show(pods.to_vec());
+        self.kubernetes.look();
+        self.shared.outbox.wanted()
+    }
+
+    /// Raises the pod to 800m because it misses its latency target.
+    fn raise(&mut self) -> Carried {
+        let action = Action {
+            uid: PodUid::new(UID),
+            limit: Millicores::new(800),
+            request: Millicores::new(100),
+            weight: KernelWeight::from_request(Millicores::new(100)),
+            burst: Millicores::new(800),
+            why: Why::LatencyMissed,
+        };
+        self.kubernetes.carry_out(&action)
+    }
+
+    /// The quotas of the pod and its container.
+    fn quotas(&self) -> String {
+        let pod = self.root.path().join(format!("kubepods/burstable/pod{UID}"));
+        let max = |path: &Path| fs::read_to_string(path.join("cpu.max")).unwrap();
+        let first = |text: String| text.split(' ').next().unwrap().to_owned();
+        format!("{} {}", first(max(&pod)), first(max(&pod.join("a1"))))
+    }
+}
+
+#[test]
+fn before_a_configuration_holds_nothing_is_written_or_deleted() {
+    let mut stage = stage(None);
+    let left = Key { namespace: "shop".to_owned(), name: "shop-old".to_owned() };
+    stage.shared.outbox.found_only(left, "u0", Millicores::new(300));
+    assert_eq!(stage.look(&[pod("")]), [""; 0]);
+    let terms = Terms { holds: true, ..stage.kubernetes.terms.clone() };
+    stage.kubernetes.set_terms(terms);
+    assert_eq!(stage.look(&[pod("")]), ["shop-old deleted", "shop-web 100m/400m"]);
+}
+
+#[test]
+fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
+    let original = r#""walras.dev/original-resources": "{\"app\":{\"cpuRequestMilli\":50,\"cpuLimitMilli\":200}}""#;
+    let opted_out = format!(r#""mbcas.io/managed": "false", {original}"#);
+    let mut stage = stage(Some("mode: limits-only"));
+    assert_eq!(stage.look(&[pod(&opted_out)]), [""; 0], "it is left alone");
+    for settings in ["mode: restore", "mode: restore\nexcludedNamespaces: shop"] {
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        assert_eq!(stage.look(&[pod(original)]), ["shop-web 50m/200m"]);
+        assert_eq!(stage.look(&[pod(&opted_out)]), ["shop-web 50m/200m"]);
+    }
+}
+
+#[test]
+fn whoever_was_never_changed_needs_no_allocation_to_get_it_back() {
+    let mut stage = stage(Some("mode: restore"));
+    assert_eq!(stage.look(&[pod("")]), [""; 0]);
+}
+
+#[test]
+fn what_was_written_directly_is_given_back_as_soon_as_it_is_not_wanted() {
+    let raised = || {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        assert_eq!(stage.raise(), Carried::Done);
+        assert_eq!(stage.quotas(), "80000 80000");
+        stage
+    };
+    for annotation in [r#""mbcas.io/managed": "false""#, r#""walras.dev/mode": "off""#] {
+        let mut stage = raised();
+        stage.look(&[pod(annotation)]);
+        assert_eq!(stage.quotas(), "40000 40000", "{annotation}");
+    }
+    for settings in [
+        "mode: limits-only\nactuation: api",
+        "mode: off\nactuation: direct",
+        "mode: restore\nactuation: direct",
+        "mode: limits-only\nactuation: direct\nexcludedNamespaces: shop",
+    ] {
+        let mut stage = raised();
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        assert_eq!(stage.quotas(), "40000 40000", "{settings}");
+    }
+    let mut stage = raised();
+    assert_eq!(stage.kubernetes.give_back(), 1, "at the end");
+    assert_eq!(stage.quotas(), "40000 40000");
+}
+
+#[test]
+fn what_cannot_be_written_directly_is_asked_of_the_api_server() {
+    let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+    stage.look(&[pod("")]);
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/400m"]);
+    // A folder in the place of the file: the container's limit can be neither read nor written.
+    let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+    fs::remove_file(&max).unwrap();
+    fs::create_dir(&max).unwrap();
+    let Carried::AskedInstead { because } = stage.raise() else { panic!("it was not asked for") };
+    assert!(because.contains("cpu.max"), "{because}");
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/800m"]);
+}
