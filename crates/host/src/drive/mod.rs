@@ -310,22 +310,8 @@ impl<O: Outside> Drive<O> {
                 }
                 Carried::OnlyWatching(limit) => {
                     self.limit_found(&uid, limit, now);
-                    let is_first = !self.told.contains_key(&uid);
-                    let told = self.told.entry(uid.clone()).or_default().of(tick);
-                    if told.replace(action.limit) == Some(action.limit) {
+                    if !self.tell_wish(&action, tick, limit) {
                         continue;
-                    }
-                    // Once per workload: the board has the rest, and nobody reads a log of wishes.
-                    if is_first {
-                        info!(
-                            pod = %uid, limit = %action.limit, in_force = %limit,
-                            "only watching; would set, among others: {}", action.why
-                        );
-                    } else {
-                        debug!(
-                            pod = %uid, limit = %action.limit, in_force = %limit,
-                            "only watching; would set: {}", action.why
-                        );
                     }
                     self.results.push((uid, ChangeResult::OnlyWatching));
                 }
@@ -343,6 +329,29 @@ impl<O: Outside> Drive<O> {
             }
             outcome.actions.push(action);
         }
+    }
+
+    /// Tells what would be done if anything were, unless that was told before.
+    fn tell_wish(&mut self, action: &Action, tick: Loop, in_force: Millicores) -> bool {
+        let uid = &action.uid;
+        let is_first = !self.told.contains_key(uid);
+        let told = self.told.entry(uid.clone()).or_default().of(tick);
+        if told.replace(action.limit) == Some(action.limit) {
+            return false;
+        }
+        // Once per workload: the board has the rest, and nobody reads a log of wishes.
+        if is_first {
+            info!(
+                pod = %uid, limit = %action.limit, in_force = %in_force,
+                "only watching; would set, among others: {}", action.why
+            );
+        } else {
+            debug!(
+                pod = %uid, limit = %action.limit, in_force = %in_force,
+                "only watching; would set: {}", action.why
+            );
+        }
+        true
     }
 
     fn took_effect(&mut self, uid: &PodUid, now: Moment) {

@@ -169,7 +169,7 @@ fn adopt(
     group.adopt_again(Original { inner, ..pod })
 }
 
-/// What a group should have by the API server's limit, with a burst buffer of the same size or none.
+/// What a group should have by the API server's limit, with a burst buffer of that size or none.
 fn due(part: &Part, now: &Settings, bursting: bool) -> Settings {
     let period = now.max.period;
     let quota = quota_of(part.limit, period);

@@ -346,10 +346,9 @@ impl Kubernetes {
     fn write_or_ask(&self, held: &mut Held, action: &Action) -> Carried {
         let written = held.write(&self.layout, action);
         if let Carried::Failed { because, in_force: _ } = written {
-            return match self.ask_and_wait(held, action, Urgency::AtOnce) {
-                Carried::Asked => Carried::AskedInstead { because },
-                otherwise => otherwise,
-            };
+            let asked = self.ask_and_wait(held, action, Urgency::AtOnce);
+            let is_late = matches!(asked, Carried::Late(_));
+            return if is_late { asked } else { Carried::AskedInstead { because } };
         }
         if lasts(&action.why) {
             self.ask(held, action, Urgency::InTime);

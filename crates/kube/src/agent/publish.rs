@@ -71,8 +71,8 @@ pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
     }
 }
 
-/// What there is of this node. It may be a moment old: to write the same once more does no harm, and
-/// the API server has it at hand.
+/// What there is of this node. It may be a moment old: to write the same once more does no harm,
+/// and the API server has it at hand.
 async fn list(client: &Client, label: &str) -> kube::Result<BTreeMap<Key, There>> {
     let all = Api::<PodAllocation>::all(client.clone());
     let of_node = ListParams::default().labels(&format!("{}={label}", names::NODE)).match_any();

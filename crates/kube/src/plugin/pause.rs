@@ -2,7 +2,8 @@
 //!
 //! A pause writes the mode `off` or `restore` where it is said, and beside it what was said before,
 //! so that going on brings that back, whatever it was. A pause of what is paused keeps the older
-//! memory. Going on changes nothing where nothing is remembered: whoever set `off` by hand meant it.
+//! memory. Going on changes nothing where nothing is remembered: whoever set `off` by hand meant
+//! it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! A pod whose control groups are open: read, compared, and written where that is the way to act.
 //!
-//! What was written is given back as soon as it is not wanted any more. The limit in force is that of
-//! the pod's group. A container whose part is smaller, because it was
-//! restarted since its pod was raised, holds the pod back, so there the containers together count.
+//! What was written is given back as soon as it is not wanted any more. The limit in force is that
+//! of the pod's group. A container whose part is smaller, because it was restarted since its pod
+//! was raised, holds the pod back, so there the containers together count.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

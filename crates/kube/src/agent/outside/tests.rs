@@ -126,7 +126,8 @@ fn before_a_configuration_holds_nothing_is_written_or_deleted() {
 
 #[test]
 fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
-    let original = r#""walras.dev/original-resources": "{\"app\":{\"cpuRequestMilli\":50,\"cpuLimitMilli\":200}}""#;
+    let original = r#""walras.dev/original-resources":
+        "{\"app\":{\"cpuRequestMilli\":50,\"cpuLimitMilli\":200}}""#;
     let opted_out = format!(r#""mbcas.io/managed": "false", {original}"#);
     let mut stage = stage(Some("mode: limits-only"));
     assert_eq!(stage.look(&[pod(&opted_out)]), [""; 0], "it is left alone");

@@ -90,8 +90,10 @@ fn what_there_is_to_divide_is_what_is_left() {
 
 #[test]
 fn whoever_was_ever_resized_gets_it_back_also_if_it_is_left_alone_by_now() {
-    let original = r#""walras.dev/original-resources":
-        "{\"app\":{\"cpuRequestMilli\":150,\"cpuLimitMilli\":300},\"log\":{\"cpuRequestMilli\":10}}""#;
+    let came_with = r#"{"app":{"cpuRequestMilli":150,"cpuLimitMilli":300},
+        "log":{"cpuRequestMilli":10}}"#;
+    let came_with = came_with.replace(['\n', ' '], "").replace('"', "\\\"");
+    let original = &format!(r#""walras.dev/original-resources": "{came_with}""#);
     let check = |namespace: &str, annotations: &str, phase: &str, everybody: Mode| {
         let text = format!(
             r#"{{"metadata": {{"name": "web", "namespace": "{namespace}",

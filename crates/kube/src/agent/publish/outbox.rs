@@ -3,8 +3,8 @@
 //! There is one entry for each PodAllocation, so it is bounded by the number of pods. A newer wish
 //! replaces an older one. What was written is remembered, so that only changes are written. What
 //! nobody wished for is deleted only once it is known that its pod is not sized: a pod may be sized
-//! long before anything is decided for it. Now and then everything that is there is listed, and what
-//! differs from what was written is written again. Time is an argument.
+//! long before anything is decided for it. Now and then everything that is there is listed, and
+//! what differs from what was written is written again. Time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
