@@ -197,12 +197,18 @@ impl Stage {
 
     /// The status of the object `name`, once its reason is `reason` for what it says now.
     pub(crate) fn told(&self, name: &str, reason: &str) -> Value {
+        self.told_one_of(name, &[reason])
+    }
+
+    /// The same for one of several reasons.
+    pub(crate) fn told_one_of(&self, name: &str, reasons: &[&str]) -> Value {
         let mut last = Value::Null;
-        let found = wait_for(&format!("{reason} of {name}"), PATIENCE, || {
+        let found = wait_for(&format!("{reasons:?} of {name}"), PATIENCE, || {
             last = self.get("podallocation", name);
             let status = &last["status"];
             let now = status["observedGeneration"] == last["metadata"]["generation"];
-            Ok((now && status["reason"] == reason).then(|| status.clone()))
+            let known = reasons.iter().any(|reason| status["reason"] == *reason);
+            Ok((now && known).then(|| status.clone()))
         });
         found.unwrap_or_else(|error| panic!("{error}: {last:#}"))
     }
