@@ -104,6 +104,10 @@ const FORGOTTEN: [(&str, &str); 13] = [
     ("totalClusterCPUCapacityMilli", "the node says what it has"),
 ];
 
+/// How often a quiet pod is looked at where acting takes no time: a raise is to be there half a
+/// second after a pod was held back, and looking is nearly all of that.
+const DIRECT_SAMPLING: Span = Span::from_ms(300);
+
 impl AgentConfig {
     /// Reads the keys of a ConfigMap; `environment` goes before them.
     ///
@@ -126,7 +130,11 @@ impl AgentConfig {
             Actuation::Direct => ProfileName::Direct,
         };
         let name = keys.word("profile", &PROFILES).unwrap_or(usual);
-        let profile = take_profile(keys, Profile::named(name));
+        let mut usual = Profile::named(name);
+        if actuation == Actuation::Direct {
+            usual.sampling_interval_ms = usual.sampling_interval_ms.min(DIRECT_SAMPLING);
+        }
+        let profile = take_profile(keys, usual);
         let write_interval = keys.span("writeInterval").unwrap_or(Span::from_s(5));
         if keys.has("writeInterval") && write_interval < profile.sampling_interval_ms {
             let sampling = profile.sampling_interval_ms.as_ms_floor();

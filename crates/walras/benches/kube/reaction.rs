@@ -19,8 +19,10 @@ pub(crate) fn run() {
     println!("| ms | median | 95 % | 99 % | longest | not raised |");
     println!("|---|---|---|---|---|---|");
     for (way, settings) in [
-        ("api", &[("actuation", "api"), ("profile", "api")][..]),
-        ("direct", &[("actuation", "direct"), ("profile", "direct")][..]),
+        ("api", &[("actuation", "api")][..]),
+        ("direct, a new pod", &[("actuation", "direct")][..]),
+        // As after ten minutes without a raise.
+        ("direct, a quiet pod", &[("actuation", "direct"), ("market.hot_memory_s", "0")][..]),
     ] {
         let mut took = measure(settings);
         let missed = TRIALS - took.len();

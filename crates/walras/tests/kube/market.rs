@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use walras_kube::pod::millicores;
 use walras_testbed::wait_for;
@@ -23,7 +23,13 @@ fn cpu_of(pod: &Value) -> (u64, u64) {
 
 #[test]
 fn a_throttled_pod_gets_more_in_place_and_gives_it_back_when_quiet() {
-    let mut installed = Installed::start(&[]);
+    // With the least floor, and a memory of half a minute: what is left is what throttling asks for.
+    let mut installed = Installed::start(&[
+        ("market.limit_floor_milli", "10"),
+        ("market.window_s", "20"),
+        ("market.shrink_hold_ms", "5000"),
+        ("startupGracePeriod", "5s"),
+    ]);
     let pod = installed.run("default", "web", "100m", "200m");
     assert_eq!(installed.quota(&pod).unwrap(), 20_000);
     pod.burst(30_000, 1);
@@ -42,9 +48,7 @@ fn a_throttled_pod_gets_more_in_place_and_gives_it_back_when_quiet() {
     assert_eq!(allocation["metadata"]["ownerReferences"][0]["uid"], pod.uid.as_str());
     assert!(allocation["spec"]["explanation"].is_string(), "{allocation:#}");
 
-    // Its peak is remembered for a while, so this takes its time.
-    let patience = 10 * PATIENCE;
-    wait_for("a smaller quota once it is quiet", patience, || {
+    wait_for("a smaller quota once it is quiet", 3 * PATIENCE, || {
         installed.check_alive();
         Ok((installed.quota(&pod)? < most.max(installed_peak(&installed, &pod)?)).then_some(()))
     })
@@ -117,6 +121,54 @@ fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
     })
     .unwrap();
     assert_eq!(installed.restarts(&pods[0]).unwrap(), 0);
+}
+
+/// CPU time that a container has used, in microseconds, and the weight of its pod.
+fn used_us_and_weight(installed: &Installed, place: &Place) -> Result<(u64, u64)> {
+    let group = installed.testbed.container_cgroup(&place.uid, &place.container)?;
+    let pod = group.parent().context("the group of the pod")?;
+    let number = |text: &str| Ok::<u64, anyhow::Error>(text.trim().parse()?);
+    if let Ok(ns) = fs::read_to_string(group.join("cpuacct.usage")) {
+        let shares = fs::read_to_string(pod.join("cpu.shares"))?;
+        return Ok((number(&ns)? / 1000, number(&shares)?));
+    }
+    let stat = fs::read_to_string(group.join("cpu.stat"))?;
+    let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec "));
+    let weight = fs::read_to_string(pod.join("cpu.weight"))?;
+    Ok((number(used.context("usage_usec")?)?, number(&weight)?))
+}
+
+#[test]
+fn on_a_busy_node_the_kernel_gives_more_to_whoever_has_the_larger_request() {
+    let mut installed = Installed::start(&[]);
+    let heavy = installed.run("default", "heavy", "600m", "2");
+    let light = installed.run("default", "light", "50m", "2");
+    for pod in [&heavy, &light] {
+        pod.burst(600_000, 2);
+    }
+    wait_for("a congested market with both applied", PATIENCE, || {
+        installed.check_alive();
+        let applied = installed.is_applied(&heavy) && installed.is_applied(&light);
+        Ok((applied && is_in_mode(&installed, "congested")).then_some(()))
+    })
+    .unwrap();
+    // Over a second of CPU, whatever else the machine does meanwhile, with weights that differ.
+    let mut before = None;
+    wait_for("more CPU for the larger weight", PATIENCE, || {
+        let now =
+            (used_us_and_weight(&installed, &heavy)?, used_us_and_weight(&installed, &light)?);
+        let (heavy, light) = now;
+        let (was_heavy, was_light) = *before.get_or_insert(now);
+        if heavy.1 != was_heavy.1 || light.1 != was_light.1 {
+            before = None;
+            return Ok(None);
+        }
+        let (by_heavy, by_light) = (heavy.0 - was_heavy.0, light.0 - was_light.0);
+        eprintln!("heavy {by_heavy} us by {}, light {by_light} us by {}", heavy.1, light.1);
+        let enough = by_heavy + by_light > 5_000_000;
+        Ok((enough && heavy.1 > light.1 && by_heavy > by_light).then_some(()))
+    })
+    .unwrap();
 }
 
 /// What the agent's metrics say of the market.

@@ -69,7 +69,11 @@ fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
     assert_eq!(read("", &[]).unwrap(), AgentConfig::default());
     assert_eq!(AgentConfig::default().profile, Profile::API);
     let direct = read("actuation: direct", &[]).unwrap();
-    assert_eq!((direct.actuation, direct.profile), (Actuation::Direct, Profile::DIRECT));
+    assert_eq!(direct.actuation, Actuation::Direct);
+    let sooner = Profile { sampling_interval_ms: Span::from_ms(300), ..Profile::DIRECT };
+    assert_eq!(direct.profile, sooner, "a quiet pod is looked at more often");
+    let said = read("actuation: direct\nsamplingInterval: 2s", &[]).unwrap();
+    assert_eq!(said.profile.sampling_interval_ms, Span::from_s(2));
     let seed = read("profile: seed\nmarket.overcommit: 1.5\nmode: off", &[]).unwrap();
     assert_eq!(seed.profile.name, ProfileName::Seed);
     assert_eq!(seed.profile.overcommit, Ratio::from_millionths(1_500_000));
