@@ -146,13 +146,12 @@ fn on_a_busy_node_the_kernel_gives_more_to_whoever_has_the_larger_request() {
     for pod in [&heavy, &light] {
         pod.burst(600_000, 2);
     }
-    wait_for("a congested market with both applied", PATIENCE, || {
+    wait_for("both to be applied", PATIENCE, || {
         installed.check_alive();
-        let applied = installed.is_applied(&heavy) && installed.is_applied(&light);
-        Ok((applied && is_in_mode(&installed, "congested")).then_some(()))
+        Ok((installed.is_applied(&heavy) && installed.is_applied(&light)).then_some(()))
     })
     .unwrap();
-    // Over a second of CPU, whatever else the machine does meanwhile, with weights that differ.
+    // Over seconds of CPU, whatever else the machine does meanwhile, with weights that stay.
     let mut before = None;
     wait_for("more CPU for the larger weight", PATIENCE, || {
         let now =
@@ -164,7 +163,6 @@ fn on_a_busy_node_the_kernel_gives_more_to_whoever_has_the_larger_request() {
             return Ok(None);
         }
         let (by_heavy, by_light) = (heavy.0 - was_heavy.0, light.0 - was_light.0);
-        eprintln!("heavy {by_heavy} us by {}, light {by_light} us by {}", heavy.1, light.1);
         let enough = by_heavy + by_light > 5_000_000;
         Ok((enough && heavy.1 > light.1 && by_heavy > by_light).then_some(()))
     })
