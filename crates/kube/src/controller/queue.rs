@@ -1,5 +1,5 @@
-//! What has to be looked at, and when: each allocation at most once, the earliest first, and of those
-//! that are due at the same moment the one that has waited longest for a resize.
+//! What has to be looked at, and when: each allocation at most once, the earliest first, and of
+//! those that are due at the same moment the one that has waited longest for a resize.
 //!
 //! Watches add what has changed, workers take what is due. An allocation that a worker has is not
 //! given to another; if it changes meanwhile, it comes again afterwards. There is room for every

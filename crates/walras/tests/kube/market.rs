@@ -23,7 +23,7 @@ fn cpu_of(pod: &Value) -> (u64, u64) {
 
 #[test]
 fn a_throttled_pod_gets_more_in_place_and_gives_it_back_when_quiet() {
-    // With the least floor, and a memory of half a minute: what is left is what throttling asks for.
+    // With the least floor, and a short memory: what is left is what throttling asks for.
     let mut installed = Installed::start(&[
         ("market.limit_floor_milli", "10"),
         ("market.window_s", "20"),
