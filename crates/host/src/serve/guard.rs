@@ -31,6 +31,9 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
+/// Among the names of a server: it may be asked for by any.
+pub(super) const ANY_NAME: &str = "*";
+
 /// `routes` behind the checks.
 pub(super) fn guarded(routes: Router, names: &[String]) -> Router {
     let names: Arc<[String]> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
@@ -111,7 +114,9 @@ fn is_ours(host: &str, names: &[String]) -> bool {
         None => (host, ""),
     };
     let name = name.to_ascii_lowercase();
-    let ours = name == "localhost" || name.parse::<IpAddr>().is_ok() || names.contains(&name);
+    let ours = name == "localhost"
+        || name.parse::<IpAddr>().is_ok()
+        || names.iter().any(|known| *known == name || known == ANY_NAME);
     ours && is_port(port)
 }
 
@@ -123,6 +128,15 @@ fn is_port(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_a_cluster_any_name_is_ours_unless_it_listens_on_loopback() {
+        let names = |listen: &str| super::super::names_in_a_cluster(listen.parse().unwrap(), "n1");
+        assert!(is_ours("walras-agent.mbcas-system.svc:8082", &names("0.0.0.0:8082")));
+        assert!(is_ours("n1", &names("127.0.0.1:8082")));
+        assert!(!is_ours("walras-agent.mbcas-system.svc", &names("127.0.0.1:8082")));
+        assert!(!is_ours("api.example:x", &names("10.0.0.1:8082")), "not a port");
+    }
 
     #[test]
     fn a_host_is_ours_if_it_cannot_be_pointed_here_by_somebody_else() {

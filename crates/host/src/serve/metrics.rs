@@ -1,8 +1,8 @@
 //! `/metrics` in the OpenMetrics text format: our own figures, and the same under the names of the
 //! predecessor (`mbcas_`) and of the allocator document (`apex_`), so that dashboards keep working.
 //!
-//! A pod's `namespace` on a plain host is where it comes from. Where two pods have one name, the
-//! label has their uids, since two series must never have the same labels.
+//! A pod's `namespace` is its own on Kubernetes, and on a plain host where it comes from. Where two
+//! pods have one name, the label has their uids, since two series must never have the same labels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use walras_core::market::Mode;
 use walras_core::units::Span;
 use walras_wire::state::{NodeState, PodState};
 
-use crate::board::{BUCKETS_US, Duration, Tally};
+use crate::board::{BUCKETS_US, Duration, PodKind, Tally};
 
 /// What [`text()`] writes.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -87,8 +87,7 @@ impl Collector for Scrape {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (pod, name) in state.pods.iter().zip(&names) {
                 if let Some(value) = figure(pod) {
-                    let labels = [("pod", *name), ("namespace", pod.kind.as_str())];
-                    family.encode_family(&labels)?.encode_gauge(&value)?;
+                    family.encode_family(&labels(pod, name))?.encode_gauge(&value)?;
                 }
             }
         }
@@ -223,6 +222,13 @@ fn histogram(
     let buckets: Vec<(f64, u64)> = bounds.zip(duration.buckets).collect();
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(seconds(duration.sum), duration.count, &buckets, None)
+}
+
+/// What a pod is found by. A pod of Kubernetes is called `NAMESPACE/POD` everywhere else.
+fn labels<'a>(pod: &'a PodState, name: &'a str) -> [(&'static str, &'a str); 2] {
+    let of_kubernetes = || name.split_once('/').filter(|_| pod.kind == PodKind::Kubernetes.name());
+    let (namespace, name) = of_kubernetes().unwrap_or((&pod.kind, name));
+    [("pod", name), ("namespace", namespace)]
 }
 
 /// What each pod is called: by name, or by uid where a name is not its alone.

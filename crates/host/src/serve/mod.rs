@@ -34,6 +34,17 @@ pub struct ServeSettings {
     pub names: Vec<String>,
 }
 
+/// What a program in a cluster may be asked for by, when it listens on `listen`.
+///
+/// On an address that others can reach, any name: it has those of services, and the API server asks
+/// by its own. Whose requests arrive is for network policies to say. On loopback, only `name`, so
+/// that no page in a browser of this machine can ask.
+#[must_use]
+pub fn names_in_a_cluster(listen: SocketAddr, name: &str) -> Vec<String> {
+    let name = if listen.ip().is_loopback() { name } else { guard::ANY_NAME };
+    vec![name.to_owned()]
+}
+
 /// A server at work. It stops when dropped.
 #[derive(Debug)]
 pub struct Server {

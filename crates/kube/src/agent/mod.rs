@@ -137,7 +137,8 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let layout = outside::layout(options.cgroup_root.as_ref())?;
     let board = Arc::new(Board::new(identity(options, &config, false)));
     board.set_waits_for(Some(NOT_SEEN));
-    let settings = ServeSettings { listen: options.listen, names: vec![options.node.clone()] };
+    let names = serve::names_in_a_cluster(options.listen, &options.node);
+    let settings = ServeSettings { listen: options.listen, names };
     let server = serve::start(Arc::clone(&board), &settings)?;
     let asked = signal::listen().map_err(AgentError::Signals)?;
     let open_files = allow_open_files(OPEN_FILES);
@@ -190,13 +191,13 @@ fn shared(options: &Options, config: &AgentConfig) -> Shared {
     Shared { world, outbox, questions: Arc::new(Questions::default()) }
 }
 
-/// Who this is. Before its settings hold, it changes nothing.
-fn identity(options: &Options, config: &AgentConfig, holds: bool) -> Identity {
+/// Who this is, and whether it may change anything.
+fn identity(options: &Options, config: &AgentConfig, acting: bool) -> Identity {
     Identity {
         version: options.version.clone(),
         host: options.node.clone(),
         profile: config.profile.name.name().to_owned(),
-        acting: holds && !options.dry_run && config.mode != crate::pod::Mode::Off,
+        acting,
     }
 }
 

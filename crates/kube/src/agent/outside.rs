@@ -93,6 +93,12 @@ impl Terms {
 // === impl Kubernetes ===
 
 impl Kubernetes {
+    /// Whether anything may change: by what is said for everybody, or for a single pod.
+    pub fn is_acting(&self) -> bool {
+        let everybody = self.terms.config.mode != Mode::Off;
+        !self.terms.only_watch() && (everybody || self.roster.changes_any())
+    }
+
     /// The node whose control groups are in `layout`. `origin` is what the clock shows now.
     #[must_use]
     pub fn new(layout: Layout, terms: Terms, shared: Shared, origin: Moment) -> Self {

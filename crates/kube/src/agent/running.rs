@@ -43,6 +43,8 @@ pub(super) struct Running<'a> {
     file_at: Moment,
     /// What was last told about the settings.
     alert: Option<String>,
+    /// Whether the board says that something may change.
+    acting: bool,
     waits_for: Option<&'static str>,
 }
 
@@ -97,6 +99,7 @@ impl<'a> Running<'a> {
             config_generation: 0,
             file_at: Moment::ORIGIN,
             alert: None,
+            acting: false,
             waits_for: Some(NOT_SEEN),
         }
     }
@@ -143,6 +146,9 @@ impl<'a> Running<'a> {
 
     /// What the background found out.
     fn hear(&mut self, link: &Link) {
+        if self.drive.outside().is_acting() != self.acting {
+            self.tell_identity();
+        }
         for tables in link.loaded.try_iter() {
             self.restore(tables);
         }
@@ -263,7 +269,6 @@ impl<'a> Running<'a> {
         for (workload, saved) in learned {
             node.table_restored(workload, saved.as_bytes());
         }
-        self.board.set_identity(identity(self.options, &newer, true));
         self.drive.outside().set_terms(Terms {
             config: newer.clone(),
             own_namespace: self.options.namespace.clone(),
@@ -276,6 +281,14 @@ impl<'a> Running<'a> {
             actuation = ?newer.actuation, "a configuration holds"
         );
         self.holds = Some(newer);
+        self.tell_identity();
+    }
+
+    fn tell_identity(&mut self) {
+        self.acting = self.drive.outside().is_acting();
+        if let Some(config) = &self.holds {
+            self.board.set_identity(identity(self.options, config, self.acting));
+        }
     }
 }
 

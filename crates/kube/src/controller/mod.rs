@@ -121,7 +121,8 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     let client = connect(options.kubeconfig.as_deref()).await?;
     let shared = Arc::new(Shared::new(options));
     let routes = web::routes(Arc::clone(&shared));
-    let server = serve::start_routes(routes, options.listen, std::slice::from_ref(&shared.host))?;
+    let names = serve::names_in_a_cluster(options.listen, &shared.host);
+    let server = serve::start_routes(routes, options.listen, &names)?;
     tracing::info!(address = %server.address(), dry_run = options.dry_run, "the controller runs");
 
     let (tell_workers, stopping) = channel::channel(false);

@@ -74,6 +74,8 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     });
     let metrics = agent.get("/metrics").unwrap();
     assert!(metrics.contains("mbcas_managed_pods"), "{metrics}");
+    let labels = format!("{{pod=\"hungry\",namespace=\"{shop}\"}}");
+    assert!(metrics.contains(&labels), "{metrics}");
     agent.stop();
     assert_eq!(stage.allocations(shop), [format!("{shop}-hungry")], "stopping deletes nothing");
 }

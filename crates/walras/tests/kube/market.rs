@@ -128,9 +128,13 @@ fn used_us_and_weight(installed: &Installed, place: &Place) -> Result<(u64, u64)
     let group = installed.testbed.container_cgroup(&place.uid, &place.container)?;
     let pod = group.parent().context("the group of the pod")?;
     let number = |text: &str| Ok::<u64, anyhow::Error>(text.trim().parse()?);
-    if let Ok(ns) = fs::read_to_string(group.join("cpuacct.usage")) {
-        let shares = fs::read_to_string(pod.join("cpu.shares"))?;
-        return Ok((number(&ns)? / 1000, number(&shares)?));
+    if let Ok(shares) = fs::read_to_string(pod.join("cpu.shares")) {
+        // Usage may be counted in a hierarchy of its own.
+        let folder = group.to_string_lossy();
+        let folders = [folder.to_string(), folder.replacen("/cpu/", "/cpuacct/", 1)];
+        let files = folders.iter().map(|folder| format!("{folder}/cpuacct.usage"));
+        let ns = files.filter_map(|file| fs::read_to_string(file).ok()).next();
+        return Ok((number(&ns.context("cpuacct.usage")?)? / 1000, number(&shares)?));
     }
     let stat = fs::read_to_string(group.join("cpu.stat"))?;
     let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec "));

@@ -12,7 +12,7 @@ use walras_core::units::{Millicores, PodUid};
 
 use crate::agent::params::{LeftAlone, Params, Rules, judge, request_of, to_give_back};
 use crate::agent::pods::Snapshot;
-use crate::pod::Pod;
+use crate::pod::{Mode, Pod};
 
 /// Every pod of the node.
 #[derive(Debug, Default)]
@@ -48,5 +48,11 @@ impl Roster {
             }
         }
         roster
+    }
+
+    /// Whether anybody's CPU may change.
+    pub(super) fn changes_any(&self) -> bool {
+        let sized = self.sized.values().any(|(_, params)| params.mode != Mode::Off);
+        sized || !self.giving_back.is_empty()
     }
 }

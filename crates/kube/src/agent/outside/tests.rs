@@ -125,6 +125,20 @@ fn before_a_configuration_holds_nothing_is_written_or_deleted() {
 }
 
 #[test]
+fn whether_anything_may_change_is_said_for_everybody_or_for_one() {
+    for (settings, annotations, is_acting) in [
+        (None, "", false),
+        (Some("mode: off"), "", false),
+        (Some("mode: limits-only"), "", true),
+        (Some("mode: off"), r#""walras.dev/mode": "limits-only""#, true),
+    ] {
+        let mut stage = stage(settings);
+        stage.look(&[pod(annotations)]);
+        assert_eq!(stage.kubernetes.is_acting(), is_acting, "{settings:?}, {annotations}");
+    }
+}
+
+#[test]
 fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
     let original = r#""walras.dev/original-resources":
         "{\"app\":{\"cpuRequestMilli\":50,\"cpuLimitMilli\":200}}""#;
