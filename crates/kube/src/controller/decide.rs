@@ -197,6 +197,7 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
     let everybody = situation.settings.mode;
     let mode = Mode::nearest(pod.mode.as_deref(), situation.namespace_mode, everybody);
     let mode = mode.map_err(|error| refusal("InvalidMode", format!("{error}.")))?;
+    let mode = if situation.settings.are_read { mode } else { Mode::Off };
     Ok((pod, view, mode))
 }
 
@@ -486,6 +487,15 @@ mod tests {
         ] {
             assert_eq!(Case::usual().change(place, value).check(), told, "{place}");
         }
+    }
+
+    #[test]
+    fn before_the_settings_are_read_nothing_is_changed_whatever_a_pod_says() {
+        let says = json!({"walras.dev/mode": "limits-only"});
+        let mut case = Case::usual().change("pod/metadata/annotations", says);
+        assert_eq!(case.check(), "app 100m/300m");
+        case.settings = Settings::unread();
+        assert_eq!(case.check(), "Pending RecommendOnly");
     }
 
     #[test]

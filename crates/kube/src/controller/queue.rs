@@ -47,9 +47,11 @@ impl Queue {
         inner.in_line.remove(key);
     }
 
-    /// `key` wants a resize, and it is not its turn yet.
-    pub(crate) fn stands_in_line(&self, key: &Key, now: Moment) {
-        self.inner().in_line.entry(key.clone()).or_insert(now);
+    /// `key` wants a resize, and it is not its turn yet. How many have stood in line for longer.
+    pub(crate) fn stands_in_line(&self, key: &Key, now: Moment) -> usize {
+        let mut inner = self.inner();
+        let since = *inner.in_line.entry(key.clone()).or_insert(now);
+        inner.in_line.iter().filter(|(other, at)| (**at, *other) < (since, key)).count()
     }
 
     /// It was the turn of `key`.
@@ -171,10 +173,11 @@ mod tests {
     #[test]
     fn who_has_stood_in_line_longest_comes_first_whatever_its_name() {
         let queue = Queue::default();
+        let since_rank = |since: u64| usize::from(since > 1);
         for (name, since) in [("b", 1), ("a", 2)] {
             queue.add(key(name), at(since));
             assert_eq!(queue.inner().take(at(since)), Ok(key(name)));
-            queue.stands_in_line(&key(name), at(since));
+            assert_eq!(queue.stands_in_line(&key(name), at(since)), since_rank(since));
             queue.done(key(name), Some(at(5)));
         }
         assert_eq!(queue.inner().take(at(5)), Ok(key("b")));

@@ -25,6 +25,9 @@ use crate::crd::Phase;
 /// How much longer than it acts a controller may wait for an answer: others begin after 5 s.
 const GRACE: Span = Span::from_s(4);
 
+/// Nobody waits for more turns than this before it looks again: others may have left the line.
+const TURNS_MAX: u64 = 100;
+
 /// Looks at `key`. When to look again, if nothing happens before.
 pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Option<Moment> {
     let now = shared.clock.now();
@@ -57,8 +60,11 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
                 return None;
             }
             if let Err(until) = shared.bucket().take(now) {
-                shared.queue.stands_in_line(key, now);
-                return Some(until);
+                // Not all at once for one token: each when it is likely to be its turn.
+                let before = shared.queue.stands_in_line(key, now);
+                let rate = gathered.settings.resizes_per_second.get();
+                let turns = u64::try_from(before).unwrap_or(u64::MAX).min(TURNS_MAX);
+                return Some(until + Span::from_us(turns * 1_000_000 / u64::from(rate)));
             }
             shared.queue.had_its_turn(key);
             let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };

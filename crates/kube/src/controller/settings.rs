@@ -16,6 +16,8 @@ use crate::pod::Mode;
 /// What the controller keeps to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
+    /// Whether they were ever read. Until then nothing is changed, whatever single pods say.
+    pub(crate) are_read: bool,
     /// What may be changed of pods that say nothing of their own.
     pub(crate) mode: Mode,
     /// How many resizes a second the whole cluster may see.
@@ -36,6 +38,7 @@ const COOLDOWN_MAX: Span = Span::from_s(3600);
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            are_read: true,
             mode: Mode::default(),
             resizes_per_second: NonZeroU32::new(10).expect("ten is not zero"),
             cooldown: Rules::DEFAULT.cooldown,
@@ -47,7 +50,7 @@ impl Default for Settings {
 impl Settings {
     /// What holds before any settings were read.
     pub(crate) fn unread() -> Self {
-        Self { mode: Mode::Off, ..Self::default() }
+        Self { are_read: false, mode: Mode::Off, ..Self::default() }
     }
 
     /// What `data` says, where `old` held before, and what was refused.

@@ -135,7 +135,7 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     attempt(kubectl, (&elsewhere, Some("cannot create resource")));
 }
 
-/// An agent writes the allocations of its own node, and takes over those of pods that moved to it.
+/// An agent writes the allocations of its own node, and takes over what others wrote in their place.
 fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     const OWN: &str = "walras-agent writes no PodAllocation but those of its own node";
     let long = "n".repeat(70);
@@ -166,8 +166,8 @@ fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     write(&[&on("n1")], "n2", "u1", true);
     write(&[&on("n1")], "", "u1", true);
     write(&[&on("n1")], "n1", "u1", false);
-    write(&[&on("n2")], "n2", "u1", true);
-    write(&[&on("n2")], "n2", "u2", false);
+    write(&[&on("n2")], "n1", "u1", true);
+    write(&[&on("n2")], "n2", "u1", false);
     write(&[&on(&long)], &of_long, "u3", false);
     write(&[&on("n2")], &of_long, "u3", true);
     let delete = ["delete", "podallocation", "web", "-n", namespace, AGENT];
