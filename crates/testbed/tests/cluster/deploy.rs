@@ -140,7 +140,10 @@ fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     const OWN: &str = "walras-agent writes no PodAllocation but those of its own node";
     let long = "n".repeat(70);
     let of_long = format!("{}-0123456789abcdef", "n".repeat(46));
-    let object = |node: &str, owner: &str| {
+    // Without an owner that is there, it would soon be collected as garbage.
+    let pod = kubectl.json(&["get", "pod", "web", "-n", namespace]).unwrap();
+    let owner = &pod["metadata"]["uid"];
+    let object = |node: &str| {
         let object = json!({
             "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
             "metadata": {
@@ -155,21 +158,21 @@ fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     };
     let on = |node: &str| format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", AGENT];
-    let write = |extra: &[&str], node: &str, owner: &str, refused: bool| {
+    let write = |extra: &[&str], node: &str, refused: bool| {
         let call = [&apply[..], extra].concat();
-        let told = kubectl.run_with(&call, &object(node, owner));
+        let told = kubectl.run_with(&call, &object(node));
         let is_refused = told.as_ref().is_err_and(|error| error.to_string().contains(OWN));
         assert_eq!(is_refused, refused, "{call:?} for {node}: {told:?}");
         assert!(refused || told.is_ok(), "{call:?} for {node}: {told:?}");
     };
-    write(&[], "n1", "u1", true);
-    write(&[&on("n1")], "n2", "u1", true);
-    write(&[&on("n1")], "", "u1", true);
-    write(&[&on("n1")], "n1", "u1", false);
-    write(&[&on("n2")], "n1", "u1", true);
-    write(&[&on("n2")], "n2", "u1", false);
-    write(&[&on(&long)], &of_long, "u3", false);
-    write(&[&on("n2")], &of_long, "u3", true);
+    write(&[], "n1", true);
+    write(&[&on("n1")], "n2", true);
+    write(&[&on("n1")], "", true);
+    write(&[&on("n1")], "n1", false);
+    write(&[&on("n2")], "n1", true);
+    write(&[&on("n2")], "n2", false);
+    write(&[&on(&long)], &of_long, false);
+    write(&[&on("n2")], &of_long, true);
     let delete = ["delete", "podallocation", "web", "-n", namespace, AGENT];
     attempt(kubectl, (&[&delete[..], &[&on("n2")]].concat(), Some(OWN)));
     attempt(kubectl, (&[&delete[..], &[&on(&long)]].concat(), None));

@@ -33,7 +33,9 @@ pub(crate) fn run() {
 }
 
 fn measure(settings: &[(&str, &str)]) -> Vec<Duration> {
-    let mut installed = Installed::start(settings);
+    // Without a floor nobody is raised before it is held back.
+    let settings = [settings, &[("market.limit_floor_milli", "10")]].concat();
+    let mut installed = Installed::start(&settings);
     let kubectl = installed.testbed.kubectl().expect("kubectl");
     let mut took = Vec::new();
     for batch in 0..TRIALS.div_ceil(AT_ONCE) {
