@@ -1,5 +1,6 @@
 //! What Walras does and costs on a real Kubernetes: `cargo bench -p walras --features real-cluster
-//! --bench kube`, as root; `-- reaction` or `-- cost` for one part.
+//! --bench kube`, as root; `-- reaction` or `-- cost` for one part, `-- reaction api` (or `direct-new`,
+//! `direct-quiet`) for a part of that.
 //!
 //! Prints Markdown for `docs/performance.md`. Nothing here passes or fails.
 
@@ -23,7 +24,7 @@ fn main() {
         std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let wants = |part: &str| asked.is_empty() || asked.iter().any(|one| one == part);
     if wants("reaction") {
-        reaction::run();
+        reaction::run(&asked);
     }
     if wants("cost") {
         cost::run();
