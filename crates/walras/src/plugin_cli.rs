@@ -17,7 +17,7 @@ Examples:
   kubectl walras top                         what pods use, need and have, by node
   kubectl walras preview                     what pods have and should have
   kubectl walras explain web-0 -n shop       why, for one pod
-  kubectl walras pause --all                 change nothing any more, anywhere
+  kubectl walras pause --all                 change no pod that has no mode of its own
   kubectl walras pause -n shop               the same for one namespace
   kubectl walras pause web-0 -n shop         the same for one pod
   kubectl walras pause --all --restore       give every pod back what it came with
