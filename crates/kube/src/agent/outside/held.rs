@@ -1,8 +1,11 @@
 //! A pod whose control groups are open: read, compared, and written where that is the way to act.
 //!
 //! What was written is given back as soon as it is not wanted any more. The limit in force is that
-//! of the pod's group. A container whose part is smaller, because it was restarted since its pod
-//! was raised, holds the pod back, so there the containers together count.
+//! of the pod's group or that of its containers together, whichever is less: the kubelet gives a
+//! pod more than its containers have, or no limit at all, where an init container may use more, and
+//! a container that was restarted since its pod was raised holds the pod back.
+
+mod inside;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use walras_core::node::Action;
 use walras_core::units::{Millicores, Moment, Span};
 use walras_host::drive::Carried;
 
+use self::inside::Inside;
 use super::SLACK;
 use crate::agent::config::Actuation;
 use crate::agent::direct::{self, Direct, Left, Part, Parts};
@@ -32,9 +36,7 @@ pub(super) struct Held {
     /// The limit in force, as far as is known.
     pub(super) limit: Millicores,
     group: Group,
-    containers: Vec<Group>,
-    /// The ids that `containers` were opened for, in order.
-    ids: Vec<String>,
+    inside: Inside,
     meter: Meter,
     direct: Option<Direct>,
     /// What was written here, and not by the kubelet.
@@ -80,8 +82,7 @@ impl Held {
             limit: params.limit.unwrap_or(params.bounds.max()),
             params,
             group: Group::open(layout, path)?,
-            containers: Vec::new(),
-            ids: Vec::new(),
+            inside: Inside::default(),
             meter: Meter::default(),
             direct: None,
             left: Left::default(),
@@ -108,10 +109,10 @@ impl Held {
             debug!("{}: the API server has {limit} for it now", pod.name());
         }
         self.params = params;
-        // A container that is starting has an id before it has a group.
-        if resized || ids_of(pod) != self.ids || self.containers.len() != self.ids.len() {
+        if resized || !self.inside.is_of(pod) {
             self.open_containers(layout, actuation);
         }
+        self.inside.follow(pod);
         match self.params.mode {
             Mode::LimitsOnly | Mode::RequestsAndLimits if resized => self.cap_bursts(layout),
             Mode::LimitsOnly | Mode::RequestsAndLimits => {}
@@ -132,7 +133,7 @@ impl Held {
     pub(super) fn is_of(&self, pod: &Arc<Pod>, params: &Params) -> bool {
         Arc::ptr_eq(&self.pod, pod)
             && self.params == *params
-            && self.containers.len() == self.ids.len()
+            && self.inside.is_complete()
     }
 
     pub(super) fn whose(&self) -> (&str, &str) {
@@ -145,7 +146,7 @@ impl Held {
 
     pub(super) fn sample(&mut self, now: Moment) -> Result<Sample, CgroupError> {
         let pod = Reading { inode: self.group.identity().inode, sample: self.group.sample(now)? };
-        let readings = self.containers.iter().filter_map(|group| {
+        let readings = self.inside.groups().filter_map(|group| {
             // A container that is gone is news that the API server brings.
             let sample = group.sample(now).ok()?;
             Some(Reading { inode: group.identity().inode, sample })
@@ -276,7 +277,7 @@ impl Held {
 
     /// What its groups have, of those that are there.
     fn settings(&self) -> BTreeMap<CgroupPath, Settings> {
-        let groups = std::iter::once(&self.group).chain(&self.containers);
+        let groups = std::iter::once(&self.group).chain(self.inside.groups());
         let settings =
             groups.filter_map(|group| Some((group.path().clone(), group.settings().ok()?)));
         settings.collect()
@@ -284,28 +285,13 @@ impl Held {
 
     /// The limit in force; nothing if there is none.
     fn limit_in_force(&self) -> Result<Option<Millicores>, CgroupError> {
-        let whole = self.group.settings()?.max.limit_floor();
-        if self.direct.is_none() {
-            return Ok(whole);
-        }
-        let mut parts = Millicores::ZERO;
-        for group in &self.containers {
-            match group.settings().map(|settings| settings.max.limit_floor()) {
-                Ok(Some(limit)) => parts += limit,
-                // One without a limit holds nobody back, and one that is gone is being replaced.
-                Ok(None) | Err(_) => return Ok(whole),
-            }
-        }
-        // Each container's part is rounded down.
-        let rounded = Millicores::new(u64::try_from(self.containers.len()).unwrap_or(0));
-        Ok(whole.map(|whole| if parts + rounded < whole { parts } else { whole }))
+        let whole = self.group.max()?.limit_floor();
+        Ok(self.inside.least(whole))
     }
 
     fn open_containers(&mut self, layout: &Layout, actuation: Actuation) {
         let pod_path = self.group.path().clone();
-        self.ids = ids_of(&self.pod);
-        let paths = self.ids.iter().filter_map(|id| container(layout, &pod_path, id));
-        self.containers = paths.filter_map(|path| Group::open(layout, &path).ok()).collect();
+        self.inside = Inside::open(layout, &pod_path, &self.pod);
         self.direct = match actuation {
             Actuation::Api => None,
             Actuation::Direct => self.open_direct(layout, &pod_path),
@@ -326,14 +312,6 @@ impl Held {
             }
         }
     }
-}
-
-/// The ids of the containers that go on for as long as the pod does.
-fn ids_of(pod: &Pod) -> Vec<String> {
-    let lasting = |name: &str| pod.lasting_containers().any(|container| container.name == name);
-    let statuses = pod.container_statuses().filter(|status| lasting(&status.name));
-    let ids = statuses.filter_map(|status| status.container_id.as_deref());
-    ids.map(|id| id_in(id).to_owned()).collect()
 }
 
 /// The groups of a pod and of its containers with their limits, without those that are not there;

@@ -80,8 +80,16 @@ fn stage(actuation: Actuation) -> Stage {
 }
 
 impl Stage {
+    /// The kubelet sets the quotas of the pod and of each container, by their part.
     fn set(&self, quota: u64) {
-        fs::write(self.root.path().join("pod/cpu.max"), format!("{quota} 100000\n")).unwrap();
+        for (group, part) in [("pod", 4), ("pod/a1", 3), ("pod/b1", 1)] {
+            self.set_one(group, &(quota * part / 4).to_string());
+        }
+    }
+
+    fn set_one(&self, group: &str, quota: &str) {
+        let file = self.root.path().join(group).join("cpu.max");
+        fs::write(file, format!("{quota} 100000\n")).unwrap();
     }
 
     fn get(&self, file: &str) -> String {
@@ -167,6 +175,46 @@ fn what_is_in_force_already_is_done() {
 }
 
 #[test]
+fn a_pod_may_use_no_more_than_its_containers_whatever_its_own_group_says() {
+    for actuation in [Actuation::Api, Actuation::Direct] {
+        let mut stage = stage(actuation);
+        // As the kubelet has it beside an init container without a limit, or with a larger one.
+        for whole in ["max", "200000"] {
+            stage.set_one("pod", whole);
+            assert_eq!(stage.see(1), Seen::Nothing, "{whole}");
+            let (path, pod) = (stage.held.group.path().clone(), pod(["a1", "b1"]));
+            let held = Held::open(&stage.layout, &path, &pod, params(&pod), actuation).unwrap();
+            assert_eq!(held.limit, Millicores::new(400), "{whole}");
+        }
+        assert_eq!(stage.ask(800, 2), Carried::Asked);
+        stage.set_one("pod/a1", "60000");
+        stage.set_one("pod/b1", "20000");
+        assert_eq!(stage.see(3), Seen::Took);
+        stage.set_one("pod/b1", "max");
+        assert_eq!(stage.see(4), Seen::Other(Millicores::new(2000)), "one has no limit");
+    }
+}
+
+#[test]
+fn a_container_without_a_group_counts_with_what_the_api_server_has_for_it() {
+    let mut stage = stage(Actuation::Api);
+    stage.set_one("pod", "max");
+    fs::remove_dir_all(stage.root.path().join("pod/a1")).unwrap();
+    assert_eq!(stage.see(1), Seen::Nothing, "it is being replaced");
+    stage.set_one("pod/b1", "20000");
+    assert_eq!(stage.see(2), Seen::Other(Millicores::new(500)), "300m and 200m");
+}
+
+#[test]
+fn quotas_that_are_rounded_up_do_not_add_up() {
+    let mut stage = stage(Actuation::Api);
+    stage.set_one("pod", "max");
+    stage.set_one("pod/a1", "30900");
+    stage.set_one("pod/b1", "10900");
+    assert_eq!(stage.see(1), Seen::Nothing);
+}
+
+#[test]
 fn containers_keep_their_part_and_get_a_burst_buffer() {
     let mut stage = stage(Actuation::Direct);
     assert!(stage.held.can_be_written());
@@ -187,7 +235,7 @@ fn what_the_kubelet_sets_counts_and_a_restarted_container_holds_its_pod_back() {
     let mut stage = stage(Actuation::Direct);
     stage.write(800, 800);
     assert_eq!(stage.see(1), Seen::Nothing);
-    stage.set(50_000);
+    stage.set_one("pod", "50000");
     assert_eq!(stage.see(2), Seen::Other(Millicores::new(500)));
     stage.write(800, 800);
     // The container comes back in a new group with what the API server has for it.
@@ -265,7 +313,7 @@ fn what_was_written_is_given_back_when_the_pod_is_let_go_of() {
 fn a_quota_that_the_kubelet_has_set_since_is_left_to_it() {
     let mut stage = stage(Actuation::Direct);
     stage.write(800, 800);
-    stage.set(60_000);
+    stage.set_one("pod", "60000");
     assert!(stage.held.give_back(&stage.layout));
     assert_eq!(stage.told(), "60000 30000 10000 burst 0");
 }
