@@ -7,6 +7,7 @@
 
 mod inside;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,6 +43,9 @@ pub(super) struct Held {
     /// What was written here, and not by the kubelet.
     left: Left,
     wish: Option<Wish>,
+    /// Whether more (or less) than is in force should have come by now. Until something else is in
+    /// force, no other wish for more (or less) is believed either.
+    late: Option<Ordering>,
 }
 
 /// A limit that was asked for.
@@ -51,9 +55,6 @@ struct Wish {
     asked_at: Moment,
     /// Whether the market takes it for what is in force.
     believed: bool,
-    /// Whether it should have been in force by now. It stays so for as long as the same is asked
-    /// for: asking again is no reason to believe it again.
-    late: bool,
 }
 
 /// What a comparison showed.
@@ -87,6 +88,7 @@ impl Held {
             direct: None,
             left: Left::default(),
             wish: None,
+            late: None,
         };
         held.open_containers(layout, actuation);
         if let Ok(Some(limit)) = held.limit_in_force() {
@@ -161,20 +163,14 @@ impl Held {
             self.wish = None;
             return Carried::Done;
         }
-        match self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK) {
-            Some(wish) if wish.late => {
-                self.wish = Some(Wish { limit, ..wish });
-                Carried::Late(self.limit)
-            }
-            Some(wish) => {
-                self.wish = Some(Wish { limit, believed, ..wish });
-                Carried::Asked
-            }
-            None => {
-                self.wish = Some(Wish { limit, asked_at: now, believed, late: false });
-                Carried::Asked
-            }
+        let same = self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK);
+        let asked_at = same.map_or(now, |wish| wish.asked_at);
+        if self.late == Some(limit.cmp(&self.limit)) {
+            self.wish = Some(Wish { limit, asked_at, believed: false });
+            return Carried::Late(self.limit);
         }
+        self.wish = Some(Wish { limit, asked_at, believed });
+        Carried::Asked
     }
 
     /// Whether something was asked for that is not in force yet.
@@ -190,6 +186,9 @@ impl Held {
         let limit = limit.unwrap_or(self.params.bounds.max());
         let changed = limit != self.limit;
         self.limit = limit;
+        if changed {
+            self.late = None;
+        }
         let Some(wish) = &mut self.wish else {
             return if changed { Seen::Other(limit) } else { Seen::Nothing };
         };
@@ -198,14 +197,15 @@ impl Held {
             self.wish = None;
             return if believed { Seen::Took } else { Seen::Other(limit) };
         }
-        let becomes_late = !wish.late && now.since(wish.asked_at) >= deadline;
-        if becomes_late {
-            (wish.believed, wish.late) = (false, true);
-            return Seen::Late(limit);
-        }
         if changed {
-            wish.believed = false;
+            (wish.believed, wish.asked_at) = (false, now);
             return Seen::Other(limit);
+        }
+        let way = Some(wish.limit.cmp(&limit));
+        if self.late != way && now.since(wish.asked_at) >= deadline {
+            wish.believed = false;
+            self.late = way;
+            return Seen::Late(limit);
         }
         Seen::Nothing
     }

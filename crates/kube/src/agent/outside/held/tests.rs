@@ -149,9 +149,18 @@ fn what_is_late_is_not_believed_for_being_asked_for_again() {
         assert_eq!(stage.ask(805, second), Carried::Late(Millicores::new(400)), "nearly the same");
         assert_eq!(stage.see(second), Seen::Nothing, "nothing is new");
     }
-    assert_eq!(stage.ask(600, 60), Carried::Asked, "another one may be possible");
-    assert_eq!(stage.see(74), Seen::Nothing);
-    assert_eq!(stage.see(75), Seen::Late(Millicores::new(400)));
+    for limit in [600, 900, 500] {
+        assert_eq!(stage.ask(limit, 60), Carried::Late(Millicores::new(400)), "no raise comes");
+        assert_eq!(stage.see(60), Seen::Nothing);
+    }
+    assert_eq!(stage.ask(400, 61), Carried::Done);
+    assert_eq!(stage.ask(600, 62), Carried::Late(Millicores::new(400)), "still no raise");
+    assert_eq!(stage.ask(300, 63), Carried::Asked, "to shrink may be possible");
+    assert_eq!(stage.see(77), Seen::Nothing);
+    assert_eq!(stage.see(78), Seen::Late(Millicores::new(400)));
+    stage.set(50_000);
+    assert_eq!(stage.see(79), Seen::Other(Millicores::new(500)));
+    assert_eq!(stage.ask(600, 80), Carried::Asked, "something came");
 }
 
 #[test]
