@@ -19,6 +19,7 @@ mod verify;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
@@ -363,6 +364,22 @@ fn too_large_a_step(
     };
     // Even rules without any patience must leave the controller time for something else.
     Some((now + refusal_retry.max(Span::from_us(1)), because))
+}
+
+/// The limits that one patch can bring a pod to; nothing where any limit can be reached at once. A
+/// larger change takes several patches, each of which is asked for by itself.
+#[must_use]
+pub fn one_step(
+    containers: &[ContainerView],
+    rules: &Rules,
+) -> Option<RangeInclusive<Millicores>> {
+    if !containers.iter().all(ContainerView::is_limited) {
+        return None;
+    }
+    let current: Millicores = containers.iter().map(ContainerView::counted).sum();
+    let reach = current.max(UNSTATED_LIMIT).scale_floor(rules.growth_max).max(current);
+    let most = reach.min(current + rules.change_max);
+    Some(current.saturating_sub(rules.change_max)..=most)
 }
 
 fn sum(containers: &[ContainerPatch]) -> Allocation {
@@ -775,6 +792,11 @@ mod tests {
             let case = random_case(&mut Rng::from_seed(seed));
             let plan = case.plan();
             assert_eq!(plan, case.plan(), "seed {seed}");
+            let (Case { pod, rules, .. }, limit) = (&case, case.allocation.limit);
+            let step = one_step(&pod.containers, rules);
+            let in_reach = step.is_none_or(|step| step.contains(&limit));
+            let refused = too_large_a_step(limit, pod, rules, case.now);
+            assert_eq!(in_reach, refused.is_none(), "seed {seed}");
             match &plan {
                 Plan::Patch { containers, notes } => {
                     check_patch(&case, containers, notes, seed);

@@ -46,6 +46,10 @@ pub(super) struct Held {
     /// Whether more (or less) than is in force should have come by now. Until something else is in
     /// force, no other wish for more (or less) is believed either.
     late: Option<Ordering>,
+    /// What was decided and is further away than one resize can reach.
+    pub(super) cut_short: Option<Action>,
+    /// Whether a write was refused, so that no other one is tried.
+    unwritable: bool,
 }
 
 /// A limit that was asked for.
@@ -89,6 +93,8 @@ impl Held {
             left: Left::default(),
             wish: None,
             late: None,
+            cut_short: None,
+            unwritable: false,
         };
         held.open_containers(layout, actuation);
         if let Ok(Some(limit)) = held.limit_in_force() {
@@ -234,7 +240,10 @@ impl Held {
             }
             Err(error) if error.is_gone() => Carried::Gone,
             Err(error) => {
+                // What was refused once is refused again, and half of it may be written each time.
+                (self.direct, self.unwritable) = (None, true);
                 let in_force = self.limit_in_force().ok().flatten();
+                self.limit = in_force.unwrap_or(self.limit);
                 Carried::Failed { because: error.to_string(), in_force }
             }
         }
@@ -293,6 +302,7 @@ impl Held {
         let pod_path = self.group.path().clone();
         self.inside = Inside::open(layout, &pod_path, &self.pod);
         self.direct = match actuation {
+            Actuation::Direct if self.unwritable => None,
             Actuation::Api => None,
             Actuation::Direct => self.open_direct(layout, &pod_path),
         };

@@ -93,13 +93,17 @@ impl Stage {
 
     /// Raises the pod to 800m because it misses its latency target.
     fn raise(&mut self) -> Carried {
+        self.set(800, Why::LatencyMissed)
+    }
+
+    fn set(&mut self, limit: u64, why: Why) -> Carried {
         let action = Action {
             uid: PodUid::new(UID),
-            limit: Millicores::new(800),
+            limit: Millicores::new(limit),
             request: Millicores::new(100),
             weight: KernelWeight::from_request(Millicores::new(100)),
-            burst: Millicores::new(800),
-            why: Why::LatencyMissed,
+            burst: Millicores::new(limit),
+            why,
         };
         self.kubernetes.carry_out(&action)
     }
@@ -198,7 +202,53 @@ fn what_cannot_be_written_directly_is_asked_of_the_api_server() {
     let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
     fs::remove_file(&max).unwrap();
     fs::create_dir(&max).unwrap();
-    let Carried::AskedInstead { because } = stage.raise() else { panic!("it was not asked for") };
+    let Carried::AskedInstead { because, in_force } = stage.raise() else {
+        panic!("it was not asked for")
+    };
     assert!(because.contains("cpu.max"), "{because}");
+    assert_eq!(in_force, Millicores::new(400), "and not what was asked for");
     assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/800m"]);
+    // What does not help is not tried again, also when the API server has something new to say.
+    fs::remove_dir(&max).unwrap();
+    fs::write(&max, "40000 100000\n").unwrap();
+    stage.look(&[resized(pod(""), "500m")]);
+    assert_eq!(stage.raise(), Carried::Asked);
+    // Only with other settings.
+    stage.kubernetes.set_terms(stage.kubernetes.terms.clone());
+    stage.look(&[pod("")]);
+    assert_eq!(stage.raise(), Carried::Done);
+}
+
+#[test]
+fn what_could_not_be_written_goes_out_in_its_time_unless_it_is_a_raise() {
+    for (limit, urgent) in [(800, true), (200, false)] {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        stage.shared.outbox.write_all(Moment::ORIGIN);
+        let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+        fs::remove_file(&max).unwrap();
+        fs::create_dir(&max).unwrap();
+        assert!(matches!(stage.set(limit, Why::LatencyMissed), Carried::AskedInstead { .. }));
+        assert_eq!(stage.shared.outbox.is_urgent(), urgent, "{limit}");
+    }
+}
+
+/// The pod with another limit by the API server.
+fn resized(mut pod: Pod, limit: &str) -> Pod {
+    pod.spec.containers[0].resources.limits.cpu = Some(limit.to_owned());
+    pod
+}
+
+#[test]
+fn what_one_resize_cannot_reach_is_asked_for_in_steps() {
+    for settings in ["actuation: api", "actuation: direct"] {
+        let mut stage = stage(Some(&format!("mode: limits-only\n{settings}")));
+        stage.look(&[resized(pod(""), "100m")]);
+        stage.set(12_000, Why::Trimmed);
+        assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/1000m"], "{settings}");
+        for (has, wanted) in [("1", "10000m"), ("10", "12000m"), ("12", "12000m")] {
+            let wanted = format!("shop-web 100m/{wanted}");
+            assert_eq!(stage.look(&[resized(pod(""), has)]), [wanted], "{settings}, {has}");
+        }
+    }
 }
