@@ -369,10 +369,7 @@ fn too_large_a_step(
 /// The limits that one patch can bring a pod to; nothing where any limit can be reached at once. A
 /// larger change takes several patches, each of which is asked for by itself.
 #[must_use]
-pub fn one_step(
-    containers: &[ContainerView],
-    rules: &Rules,
-) -> Option<RangeInclusive<Millicores>> {
+pub fn one_step(containers: &[ContainerView], rules: &Rules) -> Option<RangeInclusive<Millicores>> {
     if !containers.iter().all(ContainerView::is_limited) {
         return None;
     }

@@ -8,6 +8,7 @@
 
 mod act;
 mod held;
+mod owing;
 mod roster;
 mod tell;
 mod wish;
@@ -67,6 +68,8 @@ pub struct Kubernetes {
     roster: Roster,
     /// Who is sized and was found.
     held: BTreeMap<PodUid, Held>,
+    /// Who is not, and was not given back everything yet.
+    owing: BTreeMap<PodUid, Held>,
     /// Since when a pod's control group is looked for.
     missing: BTreeMap<PodUid, Moment>,
     /// What was complained about, so that it is said once.
@@ -108,6 +111,7 @@ impl Kubernetes {
             generation: 0,
             roster: Roster::default(),
             held: BTreeMap::new(),
+            owing: BTreeMap::new(),
             missing: BTreeMap::new(),
             complained: BTreeMap::new(),
             capacity: cpus_online(),
@@ -126,22 +130,13 @@ impl Kubernetes {
         let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
         self.shared.outbox.set_pace(pace);
         self.terms = terms;
-        self.held.clear();
+        self.let_go_of_all();
         self.generation = 0;
     }
 
     /// What CPU costs since the last clearing.
     pub const fn set_price(&mut self, price: Ratio) {
         self.price = price;
-    }
-
-    /// Gives control groups that were written back what the API server says. Says how many.
-    pub fn give_back(&mut self) -> usize {
-        // What the API server has may have changed since the last look.
-        self.refresh();
-        self.follow(&mut Vec::new());
-        let layout = &self.layout;
-        self.held.values_mut().map(|held| usize::from(held.give_back(layout))).sum()
     }
 
     /// Takes in what the API server said since the last time.
@@ -261,14 +256,9 @@ impl Kubernetes {
             .partition(|(uid, _)| self.roster.sized.contains_key(uid));
         self.held = stays;
         for (uid, held) in goes {
-            if let Some((pod, _)) = self.roster.left_alone.get(&uid)
-                && held.leave(&self.layout, pod)
-            {
-                info!(
-                    pod = pod.name(),
-                    namespace = pod.namespace(),
-                    "it has back what was written"
-                );
+            if let Some((pod, _)) = self.roster.left_alone.get(&uid) {
+                let pod = Arc::clone(pod);
+                self.leave(&uid, held, &pod);
             }
             changes.push(Change::Went(uid));
         }
@@ -280,8 +270,9 @@ impl Kubernetes {
         let opened = path
             .map(|path| Held::open(&self.layout, &path, pod, params, self.terms.config.actuation));
         match opened {
-            Some(Ok(held)) => {
+            Some(Ok(mut held)) => {
                 self.missing.remove(uid);
+                self.remember(uid, &mut held);
                 Some(held)
             }
             Some(Err(error)) => {
@@ -351,6 +342,7 @@ impl Outside for Kubernetes {
         self.refresh();
         let mut changes = Vec::new();
         self.follow(&mut changes);
+        self.give_back_the_rest();
         self.compare(&mut changes);
         changes
     }

@@ -112,7 +112,10 @@ mod tests {
     fn an_emergency_does_not_wait_for_the_other_keys() {
         let off = "The changed configuration is refused except for its mode, off, and the rest of \
                    the old one holds: reserve: bad";
-        assert_eq!(check_mistaken(Some(Mode::LimitsOnly), Mode::Off), format!("take over off. {off}"));
+        assert_eq!(
+            check_mistaken(Some(Mode::LimitsOnly), Mode::Off),
+            format!("take over off. {off}")
+        );
         assert_eq!(check_mistaken(Some(Mode::Off), Mode::Off), off, "it holds already");
         let restored = check_mistaken(Some(Mode::Off), Mode::Restore);
         assert!(restored.starts_with("take over restore. "), "{restored}");

@@ -6,6 +6,7 @@
 //! a container that was restarted since its pod was raised holds the pod back.
 
 mod inside;
+mod parts;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -19,14 +20,14 @@ use walras_core::units::{Millicores, Moment, Span};
 use walras_host::drive::Carried;
 
 use self::inside::Inside;
+use self::parts::{is_foreign, is_settled, parts_of};
 use super::SLACK;
 use crate::agent::config::Actuation;
-use crate::agent::direct::{self, Direct, Left, Part, Parts};
-use crate::agent::find::{container, id_in};
+use crate::agent::direct::{self, Direct, Left};
 use crate::agent::params::Params;
 use crate::agent::publish::{Key, key_of};
 use crate::agent::sample::{Meter, Reading};
-use crate::pod::{Mode, Pod, container_views};
+use crate::pod::{Mode, Pod};
 
 /// A pod that is sized.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub(super) struct Held {
     pub(super) cut_short: Option<Action>,
     /// Whether a write was refused, so that no other one is tried.
     unwritable: bool,
+    /// Whether it was told that something cannot be given back.
+    is_told: bool,
 }
 
 /// A limit that was asked for.
@@ -95,6 +98,7 @@ impl Held {
             late: None,
             cut_short: None,
             unwritable: false,
+            is_told: false,
         };
         held.open_containers(layout, actuation);
         if let Ok(Some(limit)) = held.limit_in_force() {
@@ -117,10 +121,10 @@ impl Held {
             debug!("{}: the API server has {limit} for it now", pod.name());
         }
         self.params = params;
-        if resized || !self.inside.is_of(pod) {
+        let agreed = self.inside.follow(pod);
+        if resized || agreed || !self.inside.is_of(pod) {
             self.open_containers(layout, actuation);
         }
-        self.inside.follow(pod);
         match self.params.mode {
             Mode::LimitsOnly | Mode::RequestsAndLimits if resized => self.cap_bursts(layout),
             Mode::LimitsOnly | Mode::RequestsAndLimits => {}
@@ -131,17 +135,45 @@ impl Held {
         }
     }
 
+    /// Takes what an agent before this one wrote and could not take back for written here.
+    pub(super) fn remember(&mut self, layout: &Layout) {
+        let Some(parts) = parts_of(layout, &self.pod, self.group.path()) else {
+            return;
+        };
+        let (found, settled) = (self.settings(), is_settled(&self.pod));
+        for part in &parts.containers {
+            if let Some(now) = found.get(&part.path) {
+                self.left.found(&part.path, now, settled && is_foreign(part, now));
+            }
+        }
+        // The kubelet gives a pod more than its containers have for reasons of its own.
+        if let Some(now) = found.get(&parts.pod.path) {
+            let bursts = now.burst.is_some_and(|burst| burst > Span::ZERO);
+            let written = settled && (bursts || !self.left.is_empty());
+            self.left.found(&parts.pod.path, now, written && is_foreign(&parts.pod, now));
+        }
+    }
+
+    /// Takes over what was written before the pod was found again.
+    pub(super) fn inherit(&mut self, from: Self) {
+        self.left = from.left;
+        self.forget_gone();
+    }
+
+    /// Whether something was written that is not given back.
+    pub(super) fn owes(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// Takes in that the pod is not sized any more. Says whether something was given back.
-    pub(super) fn leave(mut self, layout: &Layout, pod: &Arc<Pod>) -> bool {
+    pub(super) fn leave(&mut self, layout: &Layout, pod: &Arc<Pod>) -> bool {
         self.pod = Arc::clone(pod);
         self.give_back(layout)
     }
 
     /// Whether nothing changed since it was last taken in.
     pub(super) fn is_of(&self, pod: &Arc<Pod>, params: &Params) -> bool {
-        Arc::ptr_eq(&self.pod, pod)
-            && self.params == *params
-            && self.inside.is_complete()
+        Arc::ptr_eq(&self.pod, pod) && self.params == *params && self.inside.is_complete()
     }
 
     pub(super) fn whose(&self) -> (&str, &str) {
@@ -249,7 +281,7 @@ impl Held {
         }
     }
 
-    /// Gives back what the API server says, if anything was written. Says whether it was.
+    /// Gives back what the kubelet set, if anything was written. Says whether it was.
     pub(super) fn give_back(&mut self, layout: &Layout) -> bool {
         if self.left.is_empty() {
             return false;
@@ -259,7 +291,7 @@ impl Held {
         };
         match direct::take_back(layout, &parts, &self.left) {
             Ok(()) => {
-                self.left = Left::default();
+                (self.left, self.is_told) = (Left::default(), false);
                 if let Ok(Some(limit)) = self.limit_in_force() {
                     self.limit = limit;
                 }
@@ -267,7 +299,10 @@ impl Held {
             }
             Err(error) if error.is_gone() => false,
             Err(error) => {
-                warn!("{}: not given back: {error}", self.pod.name());
+                // It is tried again and again, and told once.
+                if !std::mem::replace(&mut self.is_told, true) {
+                    warn!("{}: not given back yet: {error}", self.label());
+                }
                 false
             }
         }
@@ -301,11 +336,18 @@ impl Held {
     fn open_containers(&mut self, layout: &Layout, actuation: Actuation) {
         let pod_path = self.group.path().clone();
         self.inside = Inside::open(layout, &pod_path, &self.pod);
+        self.forget_gone();
         self.direct = match actuation {
             Actuation::Direct if self.unwritable => None,
             Actuation::Api => None,
             Actuation::Direct => self.open_direct(layout, &pod_path),
         };
+    }
+
+    /// Forgets what was written to groups that are not there any more.
+    fn forget_gone(&mut self) {
+        let groups = std::iter::once(&self.group).chain(self.inside.groups());
+        self.left.keep_only(groups.map(Group::path));
     }
 
     fn open_direct(&self, layout: &Layout, pod_path: &CgroupPath) -> Option<Direct> {
@@ -322,21 +364,6 @@ impl Held {
             }
         }
     }
-}
-
-/// The groups of a pod and of its containers with their limits, without those that are not there;
-/// nothing where a container has no limit.
-fn parts_of(layout: &Layout, pod: &Pod, pod_path: &CgroupPath) -> Option<Parts> {
-    let views = container_views(pod).ok()?;
-    let limits: Option<Vec<Millicores>> = views.iter().map(|view| view.limit).collect();
-    let whole = Part { path: pod_path.clone(), limit: limits?.into_iter().sum() };
-    let containers = views.iter().filter_map(|view| {
-        let mut statuses = pod.container_statuses();
-        let status = statuses.find(|status| status.name == view.name)?;
-        let path = container(layout, pod_path, id_in(status.container_id.as_deref()?))?;
-        Some(Part { path, limit: view.limit? })
-    });
-    Some(Parts { pod: whole, containers: containers.collect() })
 }
 
 #[cfg(test)]

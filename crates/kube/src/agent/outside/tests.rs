@@ -252,3 +252,65 @@ fn what_one_resize_cannot_reach_is_asked_for_in_steps() {
         }
     }
 }
+
+impl Stage {
+    /// Lets the container's limit be neither read nor written, or mends that.
+    fn break_container(&self, is_broken: bool) {
+        let max = self.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+        if is_broken {
+            fs::remove_file(&max).unwrap();
+            fs::create_dir(&max).unwrap();
+        } else {
+            fs::remove_dir(&max).unwrap();
+            fs::write(&max, "80000 100000\n").unwrap();
+        }
+    }
+
+    /// Looks so often that everything had its turn.
+    fn look_a_round(&mut self, pod: &Pod) {
+        for _ in 0..LOOKS_PER_ROUND {
+            self.look(std::slice::from_ref(pod));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_given_back_at_once_is_given_back_later() {
+    let opted_out = pod(r#""mbcas.io/managed": "false""#);
+    for (settings, shown) in [
+        ("mode: limits-only\nactuation: direct", opted_out),
+        ("mode: off\nactuation: direct", pod("")),
+        ("mode: limits-only\nactuation: api", pod("")),
+    ] {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        stage.raise();
+        stage.break_container(true);
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        stage.look(std::slice::from_ref(&shown));
+        stage.break_container(false);
+        stage.look_a_round(&shown);
+        assert_eq!(stage.quotas(), "40000 40000", "{settings}");
+    }
+}
+
+#[test]
+fn what_was_written_before_a_crash_is_not_kept_unless_it_is_wanted() {
+    for (settings, dry_run, quotas) in [
+        ("mode: limits-only\nactuation: api", false, "40000 40000"),
+        ("mode: off\nactuation: direct", false, "40000 40000"),
+        ("mode: limits-only\nactuation: direct", false, "80000 80000"),
+        ("mode: off\nactuation: direct", true, "80000 80000"),
+    ] {
+        let mut stage = stage(Some(settings));
+        for path in ["", "/a1"] {
+            let path = format!("kubepods/burstable/pod{UID}{path}");
+            make(stage.root.path(), &path, "80000 100000\n");
+        }
+        stage.kubernetes.terms.dry_run = dry_run;
+        stage.look_a_round(&pod(""));
+        assert_eq!(stage.quotas(), quotas, "{settings}, {dry_run}");
+        assert_eq!(stage.kubernetes.give_back(), usize::from(quotas == "80000 80000" && !dry_run));
+    }
+}

@@ -55,13 +55,16 @@ impl Inside {
         self.containers.iter().all(|one| one.id.is_some() == one.group.is_some())
     }
 
-    /// Takes in which limits the API server has.
-    pub(super) fn follow(&mut self, pod: &Pod) {
+    /// Takes in which limits the API server has. Says whether there are others than before.
+    pub(super) fn follow(&mut self, pod: &Pod) -> bool {
+        let mut changed = false;
         for (name, limit) in limits_in_force(pod) {
             for one in self.containers.iter_mut().filter(|one| one.name == name) {
+                changed |= one.limit != limit;
                 one.limit = limit;
             }
         }
+        changed
     }
 
     /// The groups that are there.
