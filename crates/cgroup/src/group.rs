@@ -8,7 +8,7 @@ use std::fmt;
 
 use rustix::io::Errno;
 use walras_core::demand::Sample;
-use walras_core::parse::{CpuStat, cpu_pressure, cpu_stat_v1, cpu_stat_v2};
+use walras_core::parse::{CpuMax, CpuStat, cpu_pressure, cpu_stat_v1, cpu_stat_v2};
 use walras_core::units::{Moment, Span};
 
 use crate::error::CgroupError;
@@ -108,6 +108,15 @@ impl Group {
     /// Where the group is gone, where it has no cpu controller, or where a file could not be read.
     pub fn settings(&self) -> Result<Settings, CgroupError> {
         settings::read(&self.folder, self.layout.version())
+    }
+
+    /// The quota and the period in force alone, where nothing else is asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Group::settings`].
+    pub fn max(&self) -> Result<CpuMax, CgroupError> {
+        settings::max(&self.folder, self.layout.version())
     }
 
     pub(crate) const fn layout(&self) -> &Layout {

@@ -77,12 +77,18 @@ pub(crate) enum Write {
 /// Reads what is in force.
 pub(crate) fn read(folder: &Folder, version: Version) -> Result<Settings, CgroupError> {
     let missing = |file| move || CgroupError::NoController { path: folder.path().clone(), file };
-    let max = read_max(folder, version)?.ok_or_else(missing(max_file(version)))?;
+    let max = max(folder, version)?;
     let idle = folder.read("cpu.idle", |text| Ok(text.starts_with(b"1")))?.unwrap_or(false);
     let weight = if idle { Some(WeightInForce::Idle) } else { read_weight(folder, version)? };
     let weight = weight.ok_or_else(missing(weight_file(version)))?;
     let burst = folder.read(burst_file(version), cpu_max_burst)?;
     Ok(Settings { max, weight, burst })
+}
+
+/// Reads quota and period, which must be there.
+pub(crate) fn max(folder: &Folder, version: Version) -> Result<CpuMax, CgroupError> {
+    let (path, file) = (folder.path(), max_file(version));
+    read_max(folder, version)?.ok_or_else(|| CgroupError::NoController { path: path.clone(), file })
 }
 
 /// Reads quota and period; nothing where the group has none.

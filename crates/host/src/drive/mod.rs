@@ -286,11 +286,12 @@ impl<O: Outside> Drive<O> {
                     tell_action(&action, tick);
                     self.results.push((uid, ChangeResult::Asked));
                 }
-                Carried::AskedInstead { because } => {
+                Carried::AskedInstead { because, in_force } => {
                     warn!(
                         pod = %uid, limit = %action.limit,
                         "it could not be set at once and is asked for instead: {because}"
                     );
+                    self.limit_found(&uid, in_force, now);
                     self.board.asked_instead();
                     self.results.push((uid, ChangeResult::Asked));
                 }

@@ -76,10 +76,12 @@ pub enum Carried {
     /// It was asked for and is on its way. Whether it comes into force is told by a later look.
     Asked,
     /// It should have been in force at once, which failed for this reason, and was asked for
-    /// instead. Whether it comes into force is told by a later look.
+    /// instead. Nobody counts on it until a later look tells that it is in force.
     AskedInstead {
         /// Why, in words.
         because: String,
+        /// The limit in force.
+        in_force: Millicores,
     },
     /// It was asked for before and did not come into force in time, so nobody counts on it. This
     /// limit is in force.

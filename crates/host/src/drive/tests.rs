@@ -34,6 +34,7 @@ enum Mood {
     Works,
     Watches,
     IsLate,
+    AsksInstead,
     Fails,
 }
 
@@ -128,6 +129,10 @@ impl Outside for Script {
             }
             Mood::Watches => Carried::OnlyWatching(load.limit),
             Mood::IsLate => Carried::Late(load.limit),
+            Mood::AsksInstead => {
+                let because = "the kernel does not like it".to_owned();
+                Carried::AskedInstead { because, in_force: load.limit }
+            }
             Mood::Fails => {
                 let because = "the kernel does not like it".to_owned();
                 Carried::Failed { because, in_force: Some(load.limit) }
@@ -252,6 +257,16 @@ fn what_is_late_is_not_counted_on_and_is_told_once() {
     drive.outside().changes.push(Change::Late(uid, Millicores::new(250)));
     run(&mut drive, 1200);
     assert_eq!(limit(&drive, "web"), 200);
+}
+
+#[test]
+fn what_had_to_be_asked_for_instead_is_not_taken_for_granted() {
+    let mut script = Script::new(Mood::AsksInstead);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 5000);
+    assert_eq!(limit(&drive, "web"), 200);
+    assert!(board.tally().asked_instead > 0);
 }
 
 #[test]

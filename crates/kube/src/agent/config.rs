@@ -2,7 +2,8 @@
 //!
 //! Read at the start and whenever the ConfigMap changed. Every key of the predecessor is known; the
 //! ones that mean nothing any more are accepted with a note. Everything that is wrong is told at
-//! once, with its key, its value and what is allowed; then nothing of it is in force. The key
+//! once, with its key, its value and what is allowed; then nothing of it is in force but a mode that
+//! stops everything or gives everything back. The key
 //! `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
 
 mod key;
@@ -121,6 +122,16 @@ impl AgentConfig {
         let config = Self::take(&mut keys);
         let problems = keys.problems();
         if problems.is_empty() { Ok(config) } else { Err(Problems::new(problems)) }
+    }
+
+    /// The mode alone, where it stops everything or gives everything back. Who is in a hurry to say
+    /// that is heard, whatever is wrong with the other keys.
+    pub fn emergency(
+        data: &BTreeMap<String, String>,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Option<Mode> {
+        let mode = Keys::new(data, &environment).word("mode", &MODES)?;
+        matches!(mode, Mode::Off | Mode::Restore).then_some(mode)
     }
 
     fn take(keys: &mut Keys<'_>) -> Self {

@@ -1,11 +1,12 @@
 //! Writes to a pod's own control groups, for what cannot wait for the API server.
 //!
-//! What the API server says a pod should have is where this starts from and what it gives back;
-//! the kubelet writes that at every resize and restart, and is never fought. A container keeps its
+//! What a pod has by its node is where this starts from and what it gives back; the kubelet writes
+//! that at every resize and restart, and is never fought. A container keeps its
 //! part of the pod's limit. Weights are the kubelet's: they follow requests.
 //!
-//! A burst buffer is never larger than the quota that the API server's limit makes. The kernel
-//! refuses a quota below the buffer, so a larger one would keep the kubelet from setting the limit.
+//! A burst buffer is never larger than the quota that the API server's limit makes, nor than the one
+//! of the limit that the node has agreed to. The kernel refuses a quota below the buffer, so a larger
+//! one would keep the kubelet from setting the limit.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +16,18 @@ use walras_cgroup::{
 use walras_core::parse::CpuMax;
 use walras_core::units::{Millicores, Span};
 
-/// A group, and the limit that the API server has for it.
+/// A group, and the limit that the kubelet sets on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The group.
     pub path: CgroupPath,
-    /// Its limit.
+    /// The limit that its node has agreed to.
     pub limit: Millicores,
+    /// The least limit that the kubelet may set next: that one, or what it should have by now.
+    pub least: Millicores,
 }
 
-/// The groups of a pod, with what the API server has for each.
+/// The groups of a pod, with what the kubelet sets on each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The pod itself.
@@ -76,7 +79,7 @@ impl Direct {
         limit: Millicores,
         burst: Millicores,
     ) -> Result<Applied, CgroupError> {
-        let burst = burst.min(self.parts.pod.limit);
+        let burst = burst.min(self.parts.pod.least);
         let bursting = burst > Millicores::ZERO;
         if bursting != self.bursting {
             self.adopted = adopt(layout, &self.parts, |part, now| due(part, now, bursting))?;
@@ -107,7 +110,23 @@ impl Left {
         }
     }
 
-    /// What a group with the settings `now` should have: what the API server says where what was
+    /// Takes what a group was found with for written here: the quota if that is said, and the burst
+    /// buffer, since nobody else sets one.
+    pub fn found(&mut self, path: &CgroupPath, now: &Settings, quota: bool) {
+        let bursts = now.burst.is_some_and(|burst| burst > Span::ZERO);
+        if quota || bursts {
+            let trace = Trace { was_limited: true, quota: quota.then_some(now.max) };
+            self.0.entry(path.clone()).or_insert(trace);
+        }
+    }
+
+    /// Forgets every group but these: nothing can be taken back from one that is gone.
+    pub fn keep_only<'a>(&mut self, groups: impl Iterator<Item = &'a CgroupPath>) {
+        let groups: Vec<&CgroupPath> = groups.collect();
+        self.0.retain(|path, _| groups.contains(&path));
+    }
+
+    /// What a group with the settings `now` should have: its limit by its node where what was
     /// written is still in force. Where the kubelet has set a quota since, only the burst buffer is
     /// taken back, which is none of the kubelet's.
     #[must_use]
@@ -132,13 +151,13 @@ pub fn take_back(layout: &Layout, parts: &Parts, left: &Left) -> Result<(), Cgro
     adopted.restore().map(drop)
 }
 
-/// Makes burst buffers as small as the API server's limits want them, and changes nothing else.
+/// Makes burst buffers as small as the kubelet may want them next, and changes nothing else.
 ///
 /// # Errors
 /// The pod's group is gone, or the kernel refuses a value.
 pub fn cap_bursts(layout: &Layout, parts: &Parts) -> Result<(), CgroupError> {
     let mut adopted = adopt(layout, parts, |part, now| Settings {
-        burst: now.burst.map(|burst| burst.min(quota_of(part.limit, now.max.period))),
+        burst: now.burst.map(|burst| burst.min(quota_of(part.least, now.max.period))),
         ..*now
     })?;
     adopted.restore().map(drop)
@@ -169,11 +188,11 @@ fn adopt(
     group.adopt_again(Original { inner, ..pod })
 }
 
-/// What a group should have by the API server's limit, with a burst buffer of that size or none.
+/// What a group should have by its limit, with as large a burst buffer as may be or none.
 fn due(part: &Part, now: &Settings, bursting: bool) -> Settings {
     let period = now.max.period;
     let quota = quota_of(part.limit, period);
-    let burst = if bursting { quota } else { Span::ZERO };
+    let burst = if bursting { quota_of(part.least, period) } else { Span::ZERO };
     Settings {
         max: CpuMax { quota: Some(quota), period },
         weight: now.weight,

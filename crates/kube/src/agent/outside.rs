@@ -6,8 +6,11 @@
 //! what is in force: it is compared with what was asked for, and what the kubelet set is never
 //! fought. Nothing here waits for the network.
 
+mod act;
 mod held;
+mod owing;
 mod roster;
+mod tell;
 mod wish;
 
 use std::collections::BTreeMap;
@@ -15,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
 use walras_core::node::{Action, PodFacts};
@@ -26,8 +29,7 @@ use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
-use self::wish::lasts;
-use super::config::{Actuation, AgentConfig, excluded};
+use super::config::{AgentConfig, excluded};
 use super::find::Finder;
 use super::latency::{Question, Target};
 use super::link::Shared;
@@ -39,10 +41,6 @@ use crate::pod::{Mode, Pod};
 const DEADLINE: Span = Span::from_s(15);
 /// Every pod's limit is compared with what is known this often, a few at each look.
 const LOOKS_PER_ROUND: u64 = 10;
-/// A running pod without a control group for this long is told of.
-const GROUP_LATE: Span = Span::from_s(30);
-/// More problems than this are not listed.
-const PROBLEMS_MAX: usize = 20;
 /// Limits that are this close are the same: the kernel and systemd cannot hold finer ones.
 pub const SLACK: Millicores = Millicores::new(10);
 
@@ -70,6 +68,8 @@ pub struct Kubernetes {
     roster: Roster,
     /// Who is sized and was found.
     held: BTreeMap<PodUid, Held>,
+    /// Who is not, and was not given back everything yet.
+    owing: BTreeMap<PodUid, Held>,
     /// Since when a pod's control group is looked for.
     missing: BTreeMap<PodUid, Moment>,
     /// What was complained about, so that it is said once.
@@ -111,6 +111,7 @@ impl Kubernetes {
             generation: 0,
             roster: Roster::default(),
             held: BTreeMap::new(),
+            owing: BTreeMap::new(),
             missing: BTreeMap::new(),
             complained: BTreeMap::new(),
             capacity: cpus_online(),
@@ -129,22 +130,13 @@ impl Kubernetes {
         let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
         self.shared.outbox.set_pace(pace);
         self.terms = terms;
-        self.held.clear();
+        self.let_go_of_all();
         self.generation = 0;
     }
 
     /// What CPU costs since the last clearing.
     pub const fn set_price(&mut self, price: Ratio) {
         self.price = price;
-    }
-
-    /// Gives control groups that were written back what the API server says. Says how many.
-    pub fn give_back(&mut self) -> usize {
-        // What the API server has may have changed since the last look.
-        self.refresh();
-        self.follow(&mut Vec::new());
-        let layout = &self.layout;
-        self.held.values_mut().map(|held| usize::from(held.give_back(layout))).sum()
     }
 
     /// Takes in what the API server said since the last time.
@@ -219,33 +211,11 @@ impl Kubernetes {
         }
     }
 
-    fn say_who_is_left_alone(&self, before: &Roster) {
-        for (uid, (pod, because)) in &self.roster.left_alone {
-            if before.left_alone.get(uid).is_none_or(|(_, known)| known != because) {
-                debug!(pod = pod.name(), namespace = pod.namespace(), "left alone: {because}");
-            }
-        }
-    }
-
-    /// Says what is wrong with annotations, once.
-    fn complain(&mut self) {
-        let sized = &self.roster.sized;
-        self.complained.retain(|uid, _| sized.contains_key(uid));
-        for (uid, (pod, params)) in sized {
-            if self.complained.get(uid).map_or(&[][..], Vec::as_slice) == params.complaints {
-                continue;
-            }
-            for complaint in &params.complaints {
-                warn!(pod = pod.name(), namespace = pod.namespace(), "{complaint}");
-            }
-            self.complained.insert(uid.clone(), params.complaints.clone());
-        }
-    }
-
     /// Lets go of who is not sized any more, and takes in who is new or changed.
     fn follow(&mut self, changes: &mut Vec<Change>) {
         self.let_go(changes);
         let now = self.now();
+        let mut unfinished = Vec::new();
         let uids: Vec<PodUid> = self.roster.sized.keys().cloned().collect();
         for uid in uids {
             let (pod, params) = self.roster.sized[&uid].clone();
@@ -254,7 +224,11 @@ impl Kubernetes {
                     continue;
                 }
                 let (same, limit) = (held.params.is_same_claim(&params), held.limit);
+                let resized = held.params.step != params.step;
                 held.follow(&self.layout, &pod, params, self.terms.config.actuation);
+                if resized {
+                    unfinished.push(uid.clone());
+                }
                 if !same {
                     let arrival = arrival(&uid, held);
                     changes.push(Change::Came(Box::new(arrival)));
@@ -270,6 +244,9 @@ impl Kubernetes {
                 changes.push(Change::Came(Box::new(arrival)));
             }
         }
+        for uid in &unfinished {
+            self.ask_for_the_rest(uid);
+        }
     }
 
     /// Lets go of who is not sized any more. Who is still there is given back what was written.
@@ -279,14 +256,9 @@ impl Kubernetes {
             .partition(|(uid, _)| self.roster.sized.contains_key(uid));
         self.held = stays;
         for (uid, held) in goes {
-            if let Some((pod, _)) = self.roster.left_alone.get(&uid)
-                && held.leave(&self.layout, pod)
-            {
-                info!(
-                    pod = pod.name(),
-                    namespace = pod.namespace(),
-                    "it has back what was written"
-                );
+            if let Some((pod, _)) = self.roster.left_alone.get(&uid) {
+                let pod = Arc::clone(pod);
+                self.leave(&uid, held, &pod);
             }
             changes.push(Change::Went(uid));
         }
@@ -298,8 +270,9 @@ impl Kubernetes {
         let opened = path
             .map(|path| Held::open(&self.layout, &path, pod, params, self.terms.config.actuation));
         match opened {
-            Some(Ok(held)) => {
+            Some(Ok(mut held)) => {
                 self.missing.remove(uid);
+                self.remember(uid, &mut held);
                 Some(held)
             }
             Some(Err(error)) => {
@@ -346,36 +319,6 @@ impl Kubernetes {
             }
         }
     }
-
-    /// Writes an action to the control groups. What lasts is asked of the API server as well, and
-    /// so is what cannot be written.
-    fn write_or_ask(&self, held: &mut Held, action: &Action) -> Carried {
-        let written = held.write(&self.layout, action);
-        if let Carried::Failed { because, in_force: _ } = written {
-            let asked = self.ask_and_wait(held, action, Urgency::AtOnce);
-            let is_late = matches!(asked, Carried::Late(_));
-            return if is_late { asked } else { Carried::AskedInstead { because } };
-        }
-        if lasts(&action.why) {
-            self.ask(held, action, Urgency::InTime);
-        }
-        written
-    }
-
-    /// Asks the API server for an action, whose effect is looked for from now on.
-    fn ask_and_wait(&self, held: &mut Held, action: &Action, urgency: Urgency) -> Carried {
-        let desired = self.ask(held, action, urgency);
-        held.asked(desired.limit, desired.limit == action.limit, self.now())
-    }
-
-    /// What is asked of the API server for an action.
-    fn ask(&self, held: &Held, action: &Action, urgency: Urgency) -> Desired {
-        let desired = held.params.desired(action, self.price);
-        if !self.terms.only_watch() {
-            self.shared.outbox.put(&held.key, held.whose(), desired.clone(), urgency);
-        }
-        desired
-    }
 }
 
 impl Outside for Kubernetes {
@@ -399,6 +342,7 @@ impl Outside for Kubernetes {
         self.refresh();
         let mut changes = Vec::new();
         self.follow(&mut changes);
+        self.give_back_the_rest();
         self.compare(&mut changes);
         changes
     }
@@ -421,23 +365,7 @@ impl Outside for Kubernetes {
         let Some(mut held) = self.held.remove(&action.uid) else {
             return Carried::Gone;
         };
-        let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
-        let carried = match (held.params.mode, self.terms.config.actuation) {
-            _ if self.terms.only_watch() => Carried::OnlyWatching(held.limit),
-            (Mode::Restore, _) => Carried::OnlyWatching(held.limit),
-            (Mode::Off, _) => {
-                self.ask(&held, action, urgency);
-                Carried::OnlyWatching(held.limit)
-            }
-            (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Direct)
-                if held.can_be_written() =>
-            {
-                self.write_or_ask(&mut held, action)
-            }
-            (Mode::LimitsOnly | Mode::RequestsAndLimits, Actuation::Api | Actuation::Direct) => {
-                self.ask_and_wait(&mut held, action, urgency)
-            }
-        };
+        let carried = self.act(&mut held, action);
         if carried != Carried::Gone {
             self.held.insert(action.uid.clone(), held);
         }
@@ -445,22 +373,7 @@ impl Outside for Kubernetes {
     }
 
     fn problems(&self) -> Vec<String> {
-        let now = self.now();
-        let late = self.missing.iter().filter(|(_, since)| now.since(**since) >= GROUP_LATE);
-        let missing = late.filter_map(|(uid, _)| {
-            let (pod, _) = self.roster.sized.get(uid)?;
-            let (namespace, name) = (pod.namespace(), pod.name());
-            Some(format!("The pod {namespace}/{name} runs, but its control group is not found."))
-        });
-        let complaints = self.complained.iter().flat_map(|(uid, complaints)| {
-            let pod = self.roster.sized.get(uid).map(|(pod, _)| pod);
-            let pod =
-                pod.map_or(String::new(), |pod| format!("{}/{}", pod.namespace(), pod.name()));
-            complaints.iter().map(move |complaint| format!("{pod}: {complaint}."))
-        });
-        let shared = &self.shared;
-        let background = shared.world.problems().into_iter().chain(shared.outbox.problem());
-        background.chain(missing).chain(complaints).take(PROBLEMS_MAX).collect()
+        self.told_problems()
     }
 }
 

@@ -6,9 +6,10 @@
 //! annotation that cannot be understood is complained about, and the default is used.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use walras_core::need::Bounds;
-use walras_core::resize::{Allocation, UNLIMITED};
+use walras_core::resize::{self, Allocation, UNLIMITED, one_step};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
 
@@ -62,6 +63,8 @@ pub struct Params {
     pub request: Millicores,
     /// The limits of its containers together now, if all have one.
     pub limit: Option<Millicores>,
+    /// The limits that one resize can bring it to, where not any limit is.
+    pub step: Option<RangeInclusive<Millicores>>,
     /// Its latency target.
     pub target_latency_ms: Option<f64>,
     /// What is wrong with its annotations, in sentences.
@@ -129,6 +132,7 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         original_limit: originals.limit(),
         request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
         limit: limits.map(|limits| limits.into_iter().sum()),
+        step: one_step(&views, &resize::Rules::DEFAULT),
         target_latency_ms: target.or(rules.target_latency_ms),
         complaints,
     })

@@ -18,7 +18,7 @@ use super::config::AgentConfig;
 use super::link::{Link, Shelf};
 use super::outside::{Kubernetes, Terms};
 use super::pods::{Data, World};
-use super::settle::{Step, settle};
+use super::settle::{Refused, Step, settle};
 use super::tables::{self, Ledger, Tables};
 use super::{NOT_SEEN, Options, identity, recorder};
 use crate::names;
@@ -50,13 +50,21 @@ pub(super) struct Running<'a> {
 
 /// The settings that a file has: JSON or lines of `key: value`.
 pub(super) fn config_in(file: &Path) -> Result<AgentConfig, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    read(&data_in(&text)?)
+    read_file(file).map_err(|refused| refused.because)
 }
 
-fn read(data: &Data) -> Result<AgentConfig, String> {
+fn read_file(file: &Path) -> Result<AgentConfig, Refused> {
+    let unreadable = |because: String| Refused { because, emergency: None };
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    read(&data_in(&text).map_err(unreadable)?)
+}
+
+fn read(data: &Data) -> Result<AgentConfig, Refused> {
     let variable = |name: &str| environment(name)?.into_string().ok();
-    AgentConfig::read(data, variable).map_err(|problems| problems.to_string())
+    AgentConfig::read(data, variable).map_err(|problems| {
+        let emergency = AgentConfig::emergency(data, variable);
+        Refused { because: problems.to_string(), emergency }
+    })
 }
 
 fn data_in(text: &str) -> Result<Data, String> {
@@ -212,8 +220,8 @@ impl<'a> Running<'a> {
         };
         match settle(&self.place(), self.holds.as_ref(), found) {
             Step::Stay => self.tell(None),
-            Step::TakeOver(newer) => {
-                self.tell(None);
+            Step::TakeOver(newer, alert) => {
+                self.tell(alert);
                 self.take_over(*newer);
             }
             Step::Tell(alert) => self.tell(Some(alert)),
@@ -221,14 +229,14 @@ impl<'a> Running<'a> {
     }
 
     /// The settings, if they are worth a look: nothing inside where there are none.
-    fn look_for_settings(&mut self) -> Option<Option<Result<AgentConfig, String>>> {
+    fn look_for_settings(&mut self) -> Option<Option<Result<AgentConfig, Refused>>> {
         if let Some(file) = &self.options.config {
             let now = self.drive.outside().now();
             if self.holds.is_some() && now.since(self.file_at) < FILE_EVERY {
                 return None;
             }
             self.file_at = now;
-            return Some(Some(config_in(file)));
+            return Some(Some(read_file(file)));
         }
         let (generation, data) = self.world.config_newer_than(self.config_generation)?;
         self.config_generation = generation;
@@ -305,6 +313,7 @@ fn save_to(folder: &Path, tables: &Tables) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::Mode;
 
     #[test]
     fn a_file_has_lines_or_json() {
@@ -312,5 +321,20 @@ mod tests {
         let json = data_in(r#"{"mode": "off", "writeInterval": "5s"}"#).unwrap();
         assert_eq!(lines, json);
         assert_eq!(data_in("mode").unwrap_err(), "line 1 is not `key: value`: mode");
+    }
+
+    #[test]
+    fn an_emergency_is_heard_beside_a_mistake() {
+        for (mode, heard) in [
+            ("off", Some(Mode::Off)),
+            ("restore", Some(Mode::Restore)),
+            ("limits-only", None),
+            ("of", None),
+        ] {
+            let data = data_in(&format!("mode: {mode}\nwriteInterval: often")).unwrap();
+            let refused = read(&data).unwrap_err();
+            assert_eq!(refused.emergency, heard, "{mode}");
+            assert!(refused.because.contains("writeInterval"), "{}", refused.because);
+        }
     }
 }

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::mode::{Mode, ModeError};
 pub use self::original::{ContainerResources, OriginalError, Originals};
-pub use self::view::{ViewError, container_views, has_opted_out, is_static, millicores};
+pub use self::view::{
+    ViewError, container_views, has_opted_out, is_static, limits_in_force, millicores,
+};
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

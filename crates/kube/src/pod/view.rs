@@ -7,7 +7,7 @@ use walras_core::parse::quantity;
 use walras_core::resize::ContainerView;
 use walras_core::units::Millicores;
 
-use super::{Container, Pod};
+use super::{Container, Pod, Resources};
 use crate::names;
 
 /// An amount of CPU that is none.
@@ -51,6 +51,17 @@ fn container_view(container: &Container) -> Result<ContainerView, ViewError> {
         limit: read(&resources.limits.cpu)?,
         memory_request_equals_limit: matches!(memory, (Some(request), Some(limit))
             if same_bytes(request, limit)),
+    })
+}
+
+/// The limit that each container and sidecar has by its node, in the pod's order: the one it should
+/// have where the node says none. A resize that the node has not carried out is not among them.
+pub fn limits_in_force(pod: &Pod) -> impl Iterator<Item = (&str, Option<Millicores>)> {
+    let cpu = |resources: &Resources| millicores(resources.limits.cpu.as_deref()?).ok();
+    pod.lasting_containers().map(move |one| {
+        let status = pod.container_statuses().find(|status| status.name == one.name);
+        let in_force = status.and_then(|status| cpu(status.resources.as_ref()?));
+        (one.name.as_str(), in_force.or_else(|| cpu(&one.resources)))
     })
 }
 
@@ -106,6 +117,22 @@ mod tests {
         assert_eq!(views[0].limit, Some(Millicores::new(2000)));
         assert!(views[0].memory_request_equals_limit);
         assert!(!views[1].memory_request_equals_limit);
+    }
+
+    #[test]
+    fn the_limit_in_force_is_that_of_the_node_where_it_says_one() {
+        let pod: Pod = serde_json::from_str(
+            r#"{"spec": {"containers": [
+                {"name": "app", "resources": {"limits": {"cpu": "2"}}},
+                {"name": "log", "resources": {"limits": {"cpu": "1"}}},
+                {"name": "free"}]},
+              "status": {"containerStatuses": [
+                {"name": "app", "resources": {"limits": {"cpu": "500m"}}}, {"name": "log"}]}}"#,
+        )
+        .unwrap();
+        let limits: Vec<_> = limits_in_force(&pod).collect();
+        let milli = |milli| Some(Millicores::new(milli));
+        assert_eq!(limits, [("app", milli(500)), ("log", milli(1000)), ("free", None)]);
     }
 
     #[test]

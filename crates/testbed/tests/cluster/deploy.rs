@@ -135,7 +135,7 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     attempt(kubectl, (&elsewhere, Some("cannot create resource")));
 }
 
-/// An agent writes the allocations of its own node, and takes over what others wrote in their place.
+/// An agent writes the allocations of its own node, also over what others wrote in their place.
 fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     const OWN: &str = "walras-agent writes no PodAllocation but those of its own node";
     let long = "n".repeat(70);

@@ -1,7 +1,7 @@
 //! How long it takes from a pod's first throttled period to a larger quota, both ways to act.
 //!
-//! A hundred pods, twenty at a time, each new and idle until it is its turn to burn for a moment. The
-//! kernel's own counters and quota are looked at every few milliseconds.
+//! A hundred pods, twenty at a time, each new and idle until it is its turn to burn for a moment.
+//! The kernel's own counters and quota are looked at every few milliseconds.
 
 use std::fs;
 use std::path::Path;

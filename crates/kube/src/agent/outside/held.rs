@@ -1,9 +1,14 @@
 //! A pod whose control groups are open: read, compared, and written where that is the way to act.
 //!
 //! What was written is given back as soon as it is not wanted any more. The limit in force is that
-//! of the pod's group. A container whose part is smaller, because it was restarted since its pod
-//! was raised, holds the pod back, so there the containers together count.
+//! of the pod's group or that of its containers together, whichever is less: the kubelet gives a
+//! pod more than its containers have, or no limit at all, where an init container may use more, and
+//! a container that was restarted since its pod was raised holds the pod back.
 
+mod inside;
+mod parts;
+
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,14 +19,15 @@ use walras_core::node::Action;
 use walras_core::units::{Millicores, Moment, Span};
 use walras_host::drive::Carried;
 
+use self::inside::Inside;
+use self::parts::{is_foreign, is_settled, parts_of};
 use super::SLACK;
 use crate::agent::config::Actuation;
-use crate::agent::direct::{self, Direct, Left, Part, Parts};
-use crate::agent::find::{container, id_in};
+use crate::agent::direct::{self, Direct, Left};
 use crate::agent::params::Params;
 use crate::agent::publish::{Key, key_of};
 use crate::agent::sample::{Meter, Reading};
-use crate::pod::{Mode, Pod, container_views};
+use crate::pod::{Mode, Pod};
 
 /// A pod that is sized.
 #[derive(Debug)]
@@ -32,14 +38,21 @@ pub(super) struct Held {
     /// The limit in force, as far as is known.
     pub(super) limit: Millicores,
     group: Group,
-    containers: Vec<Group>,
-    /// The ids that `containers` were opened for, in order.
-    ids: Vec<String>,
+    inside: Inside,
     meter: Meter,
     direct: Option<Direct>,
     /// What was written here, and not by the kubelet.
     left: Left,
     wish: Option<Wish>,
+    /// Whether more (or less) than is in force should have come by now. Until something else is in
+    /// force, no other wish for more (or less) is believed either.
+    late: Option<Ordering>,
+    /// What was decided and is further away than one resize can reach.
+    pub(super) cut_short: Option<Action>,
+    /// Whether a write was refused, so that no other one is tried.
+    unwritable: bool,
+    /// Whether it was told that something cannot be given back.
+    is_told: bool,
 }
 
 /// A limit that was asked for.
@@ -49,9 +62,6 @@ struct Wish {
     asked_at: Moment,
     /// Whether the market takes it for what is in force.
     believed: bool,
-    /// Whether it should have been in force by now. It stays so for as long as the same is asked
-    /// for: asking again is no reason to believe it again.
-    late: bool,
 }
 
 /// What a comparison showed.
@@ -80,12 +90,15 @@ impl Held {
             limit: params.limit.unwrap_or(params.bounds.max()),
             params,
             group: Group::open(layout, path)?,
-            containers: Vec::new(),
-            ids: Vec::new(),
+            inside: Inside::default(),
             meter: Meter::default(),
             direct: None,
             left: Left::default(),
             wish: None,
+            late: None,
+            cut_short: None,
+            unwritable: false,
+            is_told: false,
         };
         held.open_containers(layout, actuation);
         if let Ok(Some(limit)) = held.limit_in_force() {
@@ -108,8 +121,8 @@ impl Held {
             debug!("{}: the API server has {limit} for it now", pod.name());
         }
         self.params = params;
-        // A container that is starting has an id before it has a group.
-        if resized || ids_of(pod) != self.ids || self.containers.len() != self.ids.len() {
+        let agreed = self.inside.follow(pod);
+        if resized || agreed || !self.inside.is_of(pod) {
             self.open_containers(layout, actuation);
         }
         match self.params.mode {
@@ -122,17 +135,45 @@ impl Held {
         }
     }
 
+    /// Takes what an agent before this one wrote and could not take back for written here.
+    pub(super) fn remember(&mut self, layout: &Layout) {
+        let Some(parts) = parts_of(layout, &self.pod, self.group.path()) else {
+            return;
+        };
+        let (found, settled) = (self.settings(), is_settled(&self.pod));
+        for part in &parts.containers {
+            if let Some(now) = found.get(&part.path) {
+                self.left.found(&part.path, now, settled && is_foreign(part, now));
+            }
+        }
+        // The kubelet gives a pod more than its containers have for reasons of its own.
+        if let Some(now) = found.get(&parts.pod.path) {
+            let bursts = now.burst.is_some_and(|burst| burst > Span::ZERO);
+            let written = settled && (bursts || !self.left.is_empty());
+            self.left.found(&parts.pod.path, now, written && is_foreign(&parts.pod, now));
+        }
+    }
+
+    /// Takes over what was written before the pod was found again.
+    pub(super) fn inherit(&mut self, from: Self) {
+        self.left = from.left;
+        self.forget_gone();
+    }
+
+    /// Whether something was written that is not given back.
+    pub(super) fn owes(&self) -> bool {
+        !self.left.is_empty()
+    }
+
     /// Takes in that the pod is not sized any more. Says whether something was given back.
-    pub(super) fn leave(mut self, layout: &Layout, pod: &Arc<Pod>) -> bool {
+    pub(super) fn leave(&mut self, layout: &Layout, pod: &Arc<Pod>) -> bool {
         self.pod = Arc::clone(pod);
         self.give_back(layout)
     }
 
     /// Whether nothing changed since it was last taken in.
     pub(super) fn is_of(&self, pod: &Arc<Pod>, params: &Params) -> bool {
-        Arc::ptr_eq(&self.pod, pod)
-            && self.params == *params
-            && self.containers.len() == self.ids.len()
+        Arc::ptr_eq(&self.pod, pod) && self.params == *params && self.inside.is_complete()
     }
 
     pub(super) fn whose(&self) -> (&str, &str) {
@@ -145,7 +186,7 @@ impl Held {
 
     pub(super) fn sample(&mut self, now: Moment) -> Result<Sample, CgroupError> {
         let pod = Reading { inode: self.group.identity().inode, sample: self.group.sample(now)? };
-        let readings = self.containers.iter().filter_map(|group| {
+        let readings = self.inside.groups().filter_map(|group| {
             // A container that is gone is news that the API server brings.
             let sample = group.sample(now).ok()?;
             Some(Reading { inode: group.identity().inode, sample })
@@ -160,20 +201,14 @@ impl Held {
             self.wish = None;
             return Carried::Done;
         }
-        match self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK) {
-            Some(wish) if wish.late => {
-                self.wish = Some(Wish { limit, ..wish });
-                Carried::Late(self.limit)
-            }
-            Some(wish) => {
-                self.wish = Some(Wish { limit, believed, ..wish });
-                Carried::Asked
-            }
-            None => {
-                self.wish = Some(Wish { limit, asked_at: now, believed, late: false });
-                Carried::Asked
-            }
+        let same = self.wish.filter(|wish| wish.limit.abs_diff(limit) <= SLACK);
+        let asked_at = same.map_or(now, |wish| wish.asked_at);
+        if self.late == Some(limit.cmp(&self.limit)) {
+            self.wish = Some(Wish { limit, asked_at, believed: false });
+            return Carried::Late(self.limit);
         }
+        self.wish = Some(Wish { limit, asked_at, believed });
+        Carried::Asked
     }
 
     /// Whether something was asked for that is not in force yet.
@@ -189,6 +224,9 @@ impl Held {
         let limit = limit.unwrap_or(self.params.bounds.max());
         let changed = limit != self.limit;
         self.limit = limit;
+        if changed {
+            self.late = None;
+        }
         let Some(wish) = &mut self.wish else {
             return if changed { Seen::Other(limit) } else { Seen::Nothing };
         };
@@ -197,14 +235,15 @@ impl Held {
             self.wish = None;
             return if believed { Seen::Took } else { Seen::Other(limit) };
         }
-        let becomes_late = !wish.late && now.since(wish.asked_at) >= deadline;
-        if becomes_late {
-            (wish.believed, wish.late) = (false, true);
-            return Seen::Late(limit);
-        }
         if changed {
-            wish.believed = false;
+            (wish.believed, wish.asked_at) = (false, now);
             return Seen::Other(limit);
+        }
+        let way = Some(wish.limit.cmp(&limit));
+        if self.late != way && now.since(wish.asked_at) >= deadline {
+            wish.believed = false;
+            self.late = way;
+            return Seen::Late(limit);
         }
         Seen::Nothing
     }
@@ -233,13 +272,16 @@ impl Held {
             }
             Err(error) if error.is_gone() => Carried::Gone,
             Err(error) => {
+                // What was refused once is refused again, and half of it may be written each time.
+                (self.direct, self.unwritable) = (None, true);
                 let in_force = self.limit_in_force().ok().flatten();
+                self.limit = in_force.unwrap_or(self.limit);
                 Carried::Failed { because: error.to_string(), in_force }
             }
         }
     }
 
-    /// Gives back what the API server says, if anything was written. Says whether it was.
+    /// Gives back what the kubelet set, if anything was written. Says whether it was.
     pub(super) fn give_back(&mut self, layout: &Layout) -> bool {
         if self.left.is_empty() {
             return false;
@@ -249,7 +291,7 @@ impl Held {
         };
         match direct::take_back(layout, &parts, &self.left) {
             Ok(()) => {
-                self.left = Left::default();
+                (self.left, self.is_told) = (Left::default(), false);
                 if let Ok(Some(limit)) = self.limit_in_force() {
                     self.limit = limit;
                 }
@@ -257,7 +299,10 @@ impl Held {
             }
             Err(error) if error.is_gone() => false,
             Err(error) => {
-                warn!("{}: not given back: {error}", self.pod.name());
+                // It is tried again and again, and told once.
+                if !std::mem::replace(&mut self.is_told, true) {
+                    warn!("{}: not given back yet: {error}", self.label());
+                }
                 false
             }
         }
@@ -276,7 +321,7 @@ impl Held {
 
     /// What its groups have, of those that are there.
     fn settings(&self) -> BTreeMap<CgroupPath, Settings> {
-        let groups = std::iter::once(&self.group).chain(&self.containers);
+        let groups = std::iter::once(&self.group).chain(self.inside.groups());
         let settings =
             groups.filter_map(|group| Some((group.path().clone(), group.settings().ok()?)));
         settings.collect()
@@ -284,32 +329,25 @@ impl Held {
 
     /// The limit in force; nothing if there is none.
     fn limit_in_force(&self) -> Result<Option<Millicores>, CgroupError> {
-        let whole = self.group.settings()?.max.limit_floor();
-        if self.direct.is_none() {
-            return Ok(whole);
-        }
-        let mut parts = Millicores::ZERO;
-        for group in &self.containers {
-            match group.settings().map(|settings| settings.max.limit_floor()) {
-                Ok(Some(limit)) => parts += limit,
-                // One without a limit holds nobody back, and one that is gone is being replaced.
-                Ok(None) | Err(_) => return Ok(whole),
-            }
-        }
-        // Each container's part is rounded down.
-        let rounded = Millicores::new(u64::try_from(self.containers.len()).unwrap_or(0));
-        Ok(whole.map(|whole| if parts + rounded < whole { parts } else { whole }))
+        let whole = self.group.max()?.limit_floor();
+        Ok(self.inside.least(whole))
     }
 
     fn open_containers(&mut self, layout: &Layout, actuation: Actuation) {
         let pod_path = self.group.path().clone();
-        self.ids = ids_of(&self.pod);
-        let paths = self.ids.iter().filter_map(|id| container(layout, &pod_path, id));
-        self.containers = paths.filter_map(|path| Group::open(layout, &path).ok()).collect();
+        self.inside = Inside::open(layout, &pod_path, &self.pod);
+        self.forget_gone();
         self.direct = match actuation {
+            Actuation::Direct if self.unwritable => None,
             Actuation::Api => None,
             Actuation::Direct => self.open_direct(layout, &pod_path),
         };
+    }
+
+    /// Forgets what was written to groups that are not there any more.
+    fn forget_gone(&mut self) {
+        let groups = std::iter::once(&self.group).chain(self.inside.groups());
+        self.left.keep_only(groups.map(Group::path));
     }
 
     fn open_direct(&self, layout: &Layout, pod_path: &CgroupPath) -> Option<Direct> {
@@ -326,29 +364,6 @@ impl Held {
             }
         }
     }
-}
-
-/// The ids of the containers that go on for as long as the pod does.
-fn ids_of(pod: &Pod) -> Vec<String> {
-    let lasting = |name: &str| pod.lasting_containers().any(|container| container.name == name);
-    let statuses = pod.container_statuses().filter(|status| lasting(&status.name));
-    let ids = statuses.filter_map(|status| status.container_id.as_deref());
-    ids.map(|id| id_in(id).to_owned()).collect()
-}
-
-/// The groups of a pod and of its containers with their limits, without those that are not there;
-/// nothing where a container has no limit.
-fn parts_of(layout: &Layout, pod: &Pod, pod_path: &CgroupPath) -> Option<Parts> {
-    let views = container_views(pod).ok()?;
-    let limits: Option<Vec<Millicores>> = views.iter().map(|view| view.limit).collect();
-    let whole = Part { path: pod_path.clone(), limit: limits?.into_iter().sum() };
-    let containers = views.iter().filter_map(|view| {
-        let mut statuses = pod.container_statuses();
-        let status = statuses.find(|status| status.name == view.name)?;
-        let path = container(layout, pod_path, id_in(status.container_id.as_deref()?))?;
-        Some(Part { path, limit: view.limit? })
-    });
-    Some(Parts { pod: whole, containers: containers.collect() })
 }
 
 #[cfg(test)]

@@ -93,13 +93,17 @@ impl Stage {
 
     /// Raises the pod to 800m because it misses its latency target.
     fn raise(&mut self) -> Carried {
+        self.set(800, Why::LatencyMissed)
+    }
+
+    fn set(&mut self, limit: u64, why: Why) -> Carried {
         let action = Action {
             uid: PodUid::new(UID),
-            limit: Millicores::new(800),
+            limit: Millicores::new(limit),
             request: Millicores::new(100),
             weight: KernelWeight::from_request(Millicores::new(100)),
-            burst: Millicores::new(800),
-            why: Why::LatencyMissed,
+            burst: Millicores::new(limit),
+            why,
         };
         self.kubernetes.carry_out(&action)
     }
@@ -198,7 +202,115 @@ fn what_cannot_be_written_directly_is_asked_of_the_api_server() {
     let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
     fs::remove_file(&max).unwrap();
     fs::create_dir(&max).unwrap();
-    let Carried::AskedInstead { because } = stage.raise() else { panic!("it was not asked for") };
+    let Carried::AskedInstead { because, in_force } = stage.raise() else {
+        panic!("it was not asked for")
+    };
     assert!(because.contains("cpu.max"), "{because}");
+    assert_eq!(in_force, Millicores::new(400), "and not what was asked for");
     assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/800m"]);
+    // What does not help is not tried again, also when the API server has something new to say.
+    fs::remove_dir(&max).unwrap();
+    fs::write(&max, "40000 100000\n").unwrap();
+    stage.look(&[resized(pod(""), "500m")]);
+    assert_eq!(stage.raise(), Carried::Asked);
+    // Only with other settings.
+    stage.kubernetes.set_terms(stage.kubernetes.terms.clone());
+    stage.look(&[pod("")]);
+    assert_eq!(stage.raise(), Carried::Done);
+}
+
+#[test]
+fn what_could_not_be_written_goes_out_in_its_time_unless_it_is_a_raise() {
+    for (limit, urgent) in [(800, true), (200, false)] {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        stage.shared.outbox.write_all(Moment::ORIGIN);
+        let max = stage.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+        fs::remove_file(&max).unwrap();
+        fs::create_dir(&max).unwrap();
+        assert!(matches!(stage.set(limit, Why::LatencyMissed), Carried::AskedInstead { .. }));
+        assert_eq!(stage.shared.outbox.is_urgent(), urgent, "{limit}");
+    }
+}
+
+/// The pod with another limit by the API server.
+fn resized(mut pod: Pod, limit: &str) -> Pod {
+    pod.spec.containers[0].resources.limits.cpu = Some(limit.to_owned());
+    pod
+}
+
+#[test]
+fn what_one_resize_cannot_reach_is_asked_for_in_steps() {
+    for settings in ["actuation: api", "actuation: direct"] {
+        let mut stage = stage(Some(&format!("mode: limits-only\n{settings}")));
+        stage.look(&[resized(pod(""), "100m")]);
+        stage.set(12_000, Why::Trimmed);
+        assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/1000m"], "{settings}");
+        for (has, wanted) in [("1", "10000m"), ("10", "12000m"), ("12", "12000m")] {
+            let wanted = format!("shop-web 100m/{wanted}");
+            assert_eq!(stage.look(&[resized(pod(""), has)]), [wanted], "{settings}, {has}");
+        }
+    }
+}
+
+impl Stage {
+    /// Lets the container's limit be neither read nor written, or mends that.
+    fn break_container(&self, is_broken: bool) {
+        let max = self.root.path().join(format!("kubepods/burstable/pod{UID}/a1/cpu.max"));
+        if is_broken {
+            fs::remove_file(&max).unwrap();
+            fs::create_dir(&max).unwrap();
+        } else {
+            fs::remove_dir(&max).unwrap();
+            fs::write(&max, "80000 100000\n").unwrap();
+        }
+    }
+
+    /// Looks so often that everything had its turn.
+    fn look_a_round(&mut self, pod: &Pod) {
+        for _ in 0..LOOKS_PER_ROUND {
+            self.look(std::slice::from_ref(pod));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_given_back_at_once_is_given_back_later() {
+    let opted_out = pod(r#""mbcas.io/managed": "false""#);
+    for (settings, shown) in [
+        ("mode: limits-only\nactuation: direct", opted_out),
+        ("mode: off\nactuation: direct", pod("")),
+        ("mode: limits-only\nactuation: api", pod("")),
+    ] {
+        let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+        stage.look(&[pod("")]);
+        stage.raise();
+        stage.break_container(true);
+        let terms = Terms { config: config(settings), ..stage.kubernetes.terms.clone() };
+        stage.kubernetes.set_terms(terms);
+        stage.look(std::slice::from_ref(&shown));
+        stage.break_container(false);
+        stage.look_a_round(&shown);
+        assert_eq!(stage.quotas(), "40000 40000", "{settings}");
+    }
+}
+
+#[test]
+fn what_was_written_before_a_crash_is_not_kept_unless_it_is_wanted() {
+    for (settings, dry_run, quotas) in [
+        ("mode: limits-only\nactuation: api", false, "40000 40000"),
+        ("mode: off\nactuation: direct", false, "40000 40000"),
+        ("mode: limits-only\nactuation: direct", false, "80000 80000"),
+        ("mode: off\nactuation: direct", true, "80000 80000"),
+    ] {
+        let mut stage = stage(Some(settings));
+        for path in ["", "/a1"] {
+            let path = format!("kubepods/burstable/pod{UID}{path}");
+            make(stage.root.path(), &path, "80000 100000\n");
+        }
+        stage.kubernetes.terms.dry_run = dry_run;
+        stage.look_a_round(&pod(""));
+        assert_eq!(stage.quotas(), quotas, "{settings}, {dry_run}");
+        assert_eq!(stage.kubernetes.give_back(), usize::from(quotas == "80000 80000" && !dry_run));
+    }
 }

@@ -245,6 +245,19 @@ impl Outbox {
         self.listed(BTreeMap::from([(key, there)]), Moment::ORIGIN);
     }
 
+    /// Everything that was wished for is written.
+    pub(in crate::agent) fn write_all(&self, now: Moment) {
+        self.listed(BTreeMap::new(), now);
+        while let Next::Do(job) = self.next(now) {
+            self.done(&job, &Outcome::Done, now);
+        }
+    }
+
+    /// Whether a write does not wait for its interval.
+    pub(in crate::agent) fn is_urgent(&self) -> bool {
+        self.lock().entries.values().any(|entry| entry.urgent)
+    }
+
     /// What would be written, a line for each object.
     pub(in crate::agent) fn wanted(&self) -> Vec<String> {
         let inner = self.lock();

@@ -80,8 +80,16 @@ fn stage(actuation: Actuation) -> Stage {
 }
 
 impl Stage {
+    /// The kubelet sets the quotas of the pod and of each container, by their part.
     fn set(&self, quota: u64) {
-        fs::write(self.root.path().join("pod/cpu.max"), format!("{quota} 100000\n")).unwrap();
+        for (group, part) in [("pod", 4), ("pod/a1", 3), ("pod/b1", 1)] {
+            self.set_one(group, &(quota * part / 4).to_string());
+        }
+    }
+
+    fn set_one(&self, group: &str, quota: &str) {
+        let file = self.root.path().join(group).join("cpu.max");
+        fs::write(file, format!("{quota} 100000\n")).unwrap();
     }
 
     fn get(&self, file: &str) -> String {
@@ -141,9 +149,18 @@ fn what_is_late_is_not_believed_for_being_asked_for_again() {
         assert_eq!(stage.ask(805, second), Carried::Late(Millicores::new(400)), "nearly the same");
         assert_eq!(stage.see(second), Seen::Nothing, "nothing is new");
     }
-    assert_eq!(stage.ask(600, 60), Carried::Asked, "another one may be possible");
-    assert_eq!(stage.see(74), Seen::Nothing);
-    assert_eq!(stage.see(75), Seen::Late(Millicores::new(400)));
+    for limit in [600, 900, 500] {
+        assert_eq!(stage.ask(limit, 60), Carried::Late(Millicores::new(400)), "no raise comes");
+        assert_eq!(stage.see(60), Seen::Nothing);
+    }
+    assert_eq!(stage.ask(400, 61), Carried::Done);
+    assert_eq!(stage.ask(600, 62), Carried::Late(Millicores::new(400)), "still no raise");
+    assert_eq!(stage.ask(300, 63), Carried::Asked, "to shrink may be possible");
+    assert_eq!(stage.see(77), Seen::Nothing);
+    assert_eq!(stage.see(78), Seen::Late(Millicores::new(400)));
+    stage.set(50_000);
+    assert_eq!(stage.see(79), Seen::Other(Millicores::new(500)));
+    assert_eq!(stage.ask(600, 80), Carried::Asked, "something came");
 }
 
 #[test]
@@ -167,6 +184,46 @@ fn what_is_in_force_already_is_done() {
 }
 
 #[test]
+fn a_pod_may_use_no_more_than_its_containers_whatever_its_own_group_says() {
+    for actuation in [Actuation::Api, Actuation::Direct] {
+        let mut stage = stage(actuation);
+        // As the kubelet has it beside an init container without a limit, or with a larger one.
+        for whole in ["max", "200000"] {
+            stage.set_one("pod", whole);
+            assert_eq!(stage.see(1), Seen::Nothing, "{whole}");
+            let (path, pod) = (stage.held.group.path().clone(), pod(["a1", "b1"]));
+            let held = Held::open(&stage.layout, &path, &pod, params(&pod), actuation).unwrap();
+            assert_eq!(held.limit, Millicores::new(400), "{whole}");
+        }
+        assert_eq!(stage.ask(800, 2), Carried::Asked);
+        stage.set_one("pod/a1", "60000");
+        stage.set_one("pod/b1", "20000");
+        assert_eq!(stage.see(3), Seen::Took);
+        stage.set_one("pod/b1", "max");
+        assert_eq!(stage.see(4), Seen::Other(Millicores::new(2000)), "one has no limit");
+    }
+}
+
+#[test]
+fn a_container_without_a_group_counts_with_what_the_api_server_has_for_it() {
+    let mut stage = stage(Actuation::Api);
+    stage.set_one("pod", "max");
+    fs::remove_dir_all(stage.root.path().join("pod/a1")).unwrap();
+    assert_eq!(stage.see(1), Seen::Nothing, "it is being replaced");
+    stage.set_one("pod/b1", "20000");
+    assert_eq!(stage.see(2), Seen::Other(Millicores::new(500)), "300m and 200m");
+}
+
+#[test]
+fn quotas_that_are_rounded_up_do_not_add_up() {
+    let mut stage = stage(Actuation::Api);
+    stage.set_one("pod", "max");
+    stage.set_one("pod/a1", "30900");
+    stage.set_one("pod/b1", "10900");
+    assert_eq!(stage.see(1), Seen::Nothing);
+}
+
+#[test]
 fn containers_keep_their_part_and_get_a_burst_buffer() {
     let mut stage = stage(Actuation::Direct);
     assert!(stage.held.can_be_written());
@@ -187,7 +244,7 @@ fn what_the_kubelet_sets_counts_and_a_restarted_container_holds_its_pod_back() {
     let mut stage = stage(Actuation::Direct);
     stage.write(800, 800);
     assert_eq!(stage.see(1), Seen::Nothing);
-    stage.set(50_000);
+    stage.set_one("pod", "50000");
     assert_eq!(stage.see(2), Seen::Other(Millicores::new(500)));
     stage.write(800, 800);
     // The container comes back in a new group with what the API server has for it.
@@ -253,7 +310,7 @@ fn what_was_written_is_given_back_when_the_pod_is_let_go_of() {
     stage.write(800, 800);
     // With what the API server has for it now, and not when it was written.
     let pod = resized("500m", "mbcas.io/managed=false");
-    let Stage { root, layout, held } = stage;
+    let Stage { root, layout, mut held } = stage;
     assert!(held.leave(&layout, &pod));
     let max = |group: &str| fs::read_to_string(root.path().join(group).join("cpu.max")).unwrap();
     assert_eq!(max("pod"), "60000 100000");
@@ -265,7 +322,7 @@ fn what_was_written_is_given_back_when_the_pod_is_let_go_of() {
 fn a_quota_that_the_kubelet_has_set_since_is_left_to_it() {
     let mut stage = stage(Actuation::Direct);
     stage.write(800, 800);
-    stage.set(60_000);
+    stage.set_one("pod", "60000");
     assert!(stage.held.give_back(&stage.layout));
     assert_eq!(stage.told(), "60000 30000 10000 burst 0");
 }
@@ -304,4 +361,111 @@ fn a_burst_buffer_makes_room_for_a_smaller_limit_of_the_api_server() {
     // The kubelet may set 20000 and 10000 now, which the kernel refuses below the buffer.
     assert_eq!(stage.told(), "80000 60000 20000 burst 20000");
     assert_eq!(stage.get("pod/a1/cpu.max.burst"), "10000");
+}
+
+/// The pod as resized, where its node has agreed to so much for the first container.
+fn agreed(app: &str, limit: &str) -> Arc<Pod> {
+    let mut pod = Pod::clone(&resized(app, ""));
+    let mut resources = pod.spec.containers[0].resources.clone();
+    resources.limits.cpu = Some(limit.to_owned());
+    pod.status.container_statuses[0].resources = Some(resources);
+    Arc::new(pod)
+}
+
+#[test]
+fn a_resize_that_the_node_has_not_agreed_to_is_not_given_back() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 0);
+    // Deferred or infeasible: the kubelet may never set it.
+    stage.follow(&agreed("600m", "300m"));
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.told(), "40000 30000 10000 burst 0");
+}
+
+#[test]
+fn a_burst_buffer_is_no_larger_than_any_limit_that_may_come() {
+    let mut stage = stage(Actuation::Direct);
+    for (wanted, agreed_to) in [("600m", "300m"), ("300m", "600m")] {
+        stage.follow(&agreed(wanted, agreed_to));
+        stage.write(1000, 1000);
+        assert_eq!(stage.get("pod/a1/cpu.max.burst"), "30000", "{wanted}, {agreed_to}");
+        assert_eq!(stage.get("pod/cpu.max.burst"), "40000", "{wanted}, {agreed_to}");
+    }
+}
+
+#[test]
+fn what_a_container_may_have_follows_what_its_node_agrees_to() {
+    let mut stage = stage(Actuation::Direct);
+    stage.follow(&agreed("700m", "300m"));
+    stage.write(800, 0);
+    assert_eq!(stage.get("pod/a1/cpu.max"), "60000 100000", "three of four parts");
+    stage.follow(&agreed("700m", "700m"));
+    stage.write(800, 0);
+    assert_eq!(stage.get("pod/a1/cpu.max"), "70000 100000", "seven of eight");
+}
+
+impl Stage {
+    /// The agent crashes, and another one finds the pod.
+    fn crash(self, pod: &Arc<Pod>) -> Self {
+        let Self { root, layout, held } = self;
+        let path = held.group.path().clone();
+        let mut held = Held::open(&layout, &path, pod, params(pod), Actuation::Api).unwrap();
+        held.remember(&layout);
+        Self { root, layout, held }
+    }
+}
+
+#[test]
+fn what_was_written_before_a_crash_is_given_back() {
+    for burst in [800, 0] {
+        let mut stage = stage(Actuation::Direct);
+        stage.write(800, burst);
+        let mut stage = stage.crash(&pod(["a1", "b1"]));
+        assert!(stage.held.give_back(&stage.layout));
+        assert_eq!(stage.told(), "40000 30000 10000 burst 0");
+    }
+}
+
+#[test]
+fn what_the_kubelet_set_is_not_taken_for_written() {
+    let untouched = stage(Actuation::Direct);
+    // Beside a larger init container, and rounded up.
+    untouched.set_one("pod", "200000");
+    untouched.set_one("pod/a1", "31000");
+    let after = untouched.crash(&pod(["a1", "b1"]));
+    assert!(!after.held.owes());
+    // A resize is under way: the kubelet may have set any of it.
+    let mut resizing = stage(Actuation::Direct);
+    resizing.write(800, 800);
+    let mut resizing = resizing.crash(&agreed("600m", "300m"));
+    assert!(resizing.held.give_back(&resizing.layout));
+    assert_eq!(resizing.told(), "80000 60000 20000 burst 0");
+}
+
+#[test]
+fn what_cannot_be_given_back_is_not_forgotten_while_its_group_is_there() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 800);
+    let max = stage.root.path().join("pod/b1/cpu.max");
+    fs::remove_file(&max).unwrap();
+    fs::create_dir(&max).unwrap();
+    assert!(!stage.held.give_back(&stage.layout));
+    assert!(stage.held.owes());
+    fs::remove_dir(&max).unwrap();
+    fs::write(&max, "20000 100000\n").unwrap();
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.told(), "40000 30000 10000 burst 0");
+}
+
+#[test]
+fn a_group_that_is_gone_takes_what_was_written_with_it() {
+    let mut stage = stage(Actuation::Direct);
+    stage.write(800, 0);
+    fs::remove_dir_all(stage.root.path().join("pod/a1")).unwrap();
+    stage.follow(&pod(["a2", "b1"]));
+    // The kubelet sets on another group what was once written to one of that name.
+    make(stage.root.path(), "pod/a1", 60_000);
+    stage.follow(&pod(["a1", "b1"]));
+    assert!(stage.held.give_back(&stage.layout));
+    assert_eq!(stage.told(), "40000 60000 10000 burst 0");
 }
