@@ -2,9 +2,9 @@
 //!
 //! Read at the start and whenever the ConfigMap changed. Every key of the predecessor is known; the
 //! ones that mean nothing any more are accepted with a note. Everything that is wrong is told at
-//! once, with its key, its value and what is allowed; then nothing of it is in force but a mode that
-//! stops everything or gives everything back. The key
-//! `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
+//! once, with its key, its value and what is allowed; then nothing of it is in force but a mode
+//! that stops everything or gives everything back. The key `samplingInterval` is
+//! `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
 
 mod key;
 

@@ -1,12 +1,12 @@
 //! Writes to a pod's own control groups, for what cannot wait for the API server.
 //!
 //! What a pod has by its node is where this starts from and what it gives back; the kubelet writes
-//! that at every resize and restart, and is never fought. A container keeps its
-//! part of the pod's limit. Weights are the kubelet's: they follow requests.
+//! that at every resize and restart, and is never fought. A container keeps its part of the pod's
+//! limit. Weights are the kubelet's: they follow requests.
 //!
-//! A burst buffer is never larger than the quota that the API server's limit makes, nor than the one
-//! of the limit that the node has agreed to. The kernel refuses a quota below the buffer, so a larger
-//! one would keep the kubelet from setting the limit.
+//! A burst buffer is never larger than the quota that the API server's limit makes, nor than the
+//! one of the limit that the node has agreed to. The kernel refuses a quota below the buffer, so a
+//! larger one would keep the kubelet from setting the limit.
 
 use std::collections::BTreeMap;
 

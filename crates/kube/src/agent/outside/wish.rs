@@ -1,8 +1,8 @@
 //! What is asked of the API server for what the market decided.
 //!
 //! A pod keeps its class, no limit that is asked for is below the request, and none is further away
-//! than one resize can reach: the controller refuses what is, and would refuse it for ever. The rest
-//! of the way is asked for when that much was carried out.
+//! than one resize can reach: the controller refuses what is, and would refuse it for ever. The
+//! rest of the way is asked for when that much was carried out.
 
 use walras_core::node::{Action, Why};
 use walras_core::units::{Millicores, Ratio};

@@ -1,5 +1,5 @@
-//! Which limits the groups of a pod should have, and which of those that were found they cannot have
-//! from the kubelet. Nothing is read here but what the API server said.
+//! Which limits the groups of a pod should have, and which of those that were found they cannot
+//! have from the kubelet. Nothing is read here but what the API server said.
 
 use walras_cgroup::{CgroupPath, Layout, Settings};
 use walras_core::units::Millicores;
