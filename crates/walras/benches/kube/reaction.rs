@@ -44,16 +44,17 @@ pub(crate) fn run(asked: &[String]) {
 }
 
 fn measure(settings: &[(&str, &str)]) -> Vec<Duration> {
-    // Without a floor nobody is raised before it is held back.
-    let settings = [settings, &[("market.limit_floor_milli", "10")]].concat();
+    // Without a floor nobody is raised before it is held back, and with as much as it asks for as
+    // the least, the first resize of each is the raise.
+    let least = [("market.limit_floor_milli", "10"), ("baselineCPUPerPod", "50m")];
+    let settings = [settings, &least].concat();
     let mut installed = Installed::start(&settings);
     let kubectl = installed.testbed.kubectl().expect("kubectl");
     let mut took = Vec::new();
     for batch in 0..TRIALS.div_ceil(AT_ONCE) {
         let names: Vec<String> = (0..AT_ONCE).map(|n| format!("web-{batch}-{n}")).collect();
         for name in &names {
-            // It asks for as much as it gets at least, so that its first resize is the raise.
-            kubectl.apply(&installed.pod("default", name, "100m", "200m")).expect("a pod");
+            kubectl.apply(&installed.pod("default", name, "50m", "100m")).expect("a pod");
         }
         let places: Vec<Place> =
             names.iter().map(|name| installed.place("default", name)).collect();
