@@ -148,7 +148,8 @@ impl Kubernetes {
         let rules = self.rules(seen.allocatable);
         let allocatable = seen.allocatable;
         let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules));
-        self.capacity = capacity(allocatable, self.terms.config.reserve, self.roster.set_aside);
+        let Roster { set_aside, came_with, .. } = self.roster;
+        self.capacity = capacity(allocatable, self.terms.config.reserve, set_aside, came_with);
         self.say_who_is_left_alone(&before);
         self.complain();
         let sized = &self.roster.sized;
@@ -202,7 +203,7 @@ impl Kubernetes {
         let config = &self.terms.config;
         Rules {
             baseline: config.baseline,
-            node: capacity(allocatable, config.reserve, Millicores::ZERO),
+            node: capacity(allocatable, config.reserve, Millicores::ZERO, Millicores::ZERO),
             guaranteed: config.guaranteed,
             respect_limits: config.respect_limits,
             excluded: excluded(&self.terms.own_namespace, config),

@@ -57,6 +57,8 @@ pub struct Params {
     pub weight: Weight,
     /// What its learned table is kept under.
     pub workload: WorkloadKey,
+    /// The request it came with.
+    pub original_request: Millicores,
     /// The limit it came with, if all its containers have one.
     pub original_limit: Option<Millicores>,
     /// What it requests now.
@@ -129,6 +131,7 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         bounds,
         weight,
         workload: workload(pod),
+        original_request: originals.request(),
         original_limit: originals.limit(),
         request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
         limit: limits.map(|limits| limits.into_iter().sum()),
@@ -189,10 +192,18 @@ pub fn to_give_back(
 }
 
 /// What there is to divide: what the node has for pods, less the reserve, less what the pods
-/// request that are left alone.
+/// request that are left alone; but not less than the others `came_with`, as far as the node has
+/// it. A scheduler packs nodes by what pods request, so the reserve is what gives way: a node that
+/// is full is not one where everybody has to give something up.
 #[must_use]
-pub fn capacity(allocatable: Millicores, reserve: Ratio, left_alone: Millicores) -> Millicores {
-    allocatable.scale_floor(reserve.complement()).saturating_sub(left_alone)
+pub fn capacity(
+    allocatable: Millicores,
+    reserve: Ratio,
+    left_alone: Millicores,
+    came_with: Millicores,
+) -> Millicores {
+    let spare = allocatable.scale_floor(reserve.complement()).saturating_sub(left_alone);
+    spare.max(came_with.min(allocatable.saturating_sub(left_alone)))
 }
 
 fn check_eligible(pod: &Pod, rules: &Rules) -> Result<Qos, LeftAlone> {

@@ -25,6 +25,8 @@ pub(super) struct Roster {
     pub(super) giving_back: Vec<(Arc<Pod>, Allocation)>,
     /// What those request that are left alone.
     pub(super) set_aside: Millicores,
+    /// What the others requested when they came.
+    pub(super) came_with: Millicores,
 }
 
 impl Roster {
@@ -39,6 +41,7 @@ impl Roster {
             }
             match judge(&pod, mode, rules) {
                 Ok(params) => {
+                    roster.came_with += params.original_request;
                     roster.sized.insert(uid, (pod, params));
                 }
                 Err(because) => {

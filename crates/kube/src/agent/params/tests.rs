@@ -84,8 +84,14 @@ fn a_limit_is_a_ceiling_only_where_that_is_configured() {
 fn what_there_is_to_divide_is_what_is_left() {
     let node = Millicores::new(4000);
     let reserve = Ratio::from_percent(10);
-    assert_eq!(capacity(node, reserve, Millicores::new(600)), Millicores::new(3000));
-    assert_eq!(capacity(node, reserve, Millicores::new(9000)), Millicores::ZERO);
+    let check = |left_alone: u64, came_with: u64| {
+        capacity(node, reserve, Millicores::new(left_alone), Millicores::new(came_with)).get()
+    };
+    assert_eq!(check(600, 0), 3000);
+    assert_eq!(check(600, 3000), 3000);
+    assert_eq!(check(600, 3300), 3300, "the reserve gives way to what pods came with");
+    assert_eq!(check(600, 9000), 3400, "but nothing gives way to what the node has not got");
+    assert_eq!(check(9000, 100), 0);
 }
 
 #[test]
