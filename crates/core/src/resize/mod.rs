@@ -181,15 +181,32 @@ pub fn plan(
     rules: &Rules,
     now: Moment,
 ) -> Plan {
-    let (containers, notes) = match target(allocation, pod, history, rules) {
+    let target = target(allocation, pod, history, rules);
+    on_the_way(target, allocation.limit, pod, history, rules, now)
+}
+
+/// What every container should have in the end, and what to know about it; or why not.
+type Target = Result<(Vec<ContainerPatch>, Vec<Note>), SkipReason>;
+
+/// What to do now about a `target` that gives the pod the limit `limit`: nothing where it is
+/// reached, and to wait where it is too soon or too far away.
+fn on_the_way(
+    target: Target,
+    limit: Millicores,
+    pod: &PodView,
+    history: &History,
+    rules: &Rules,
+    now: Moment,
+) -> Plan {
+    let (containers, notes) = match target {
         Ok(target) => target,
         Err(because) => return Plan::Skip { because },
     };
     if is_applied(&containers, pod, rules) {
         return Plan::Skip { because: SkipReason::AlreadyApplied { allocation: sum(&containers) } };
     }
-    let waits = cooling_down(history, rules, now)
-        .or_else(|| too_large_a_step(allocation.limit, pod, rules, now));
+    let waits =
+        cooling_down(history, rules, now).or_else(|| too_large_a_step(limit, pod, rules, now));
     match waits {
         Some((until, because)) => Plan::Hold { until, because },
         None => Plan::Patch { containers, notes },
@@ -197,12 +214,7 @@ pub fn plan(
 }
 
 /// What every container should have in the end, unless the pod is not to have `allocation` at all.
-fn target(
-    allocation: &Allocation,
-    pod: &PodView,
-    history: &History,
-    rules: &Rules,
-) -> Result<(Vec<ContainerPatch>, Vec<Note>), SkipReason> {
+fn target(allocation: &Allocation, pod: &PodView, history: &History, rules: &Rules) -> Target {
     check_pod(pod, rules)?;
     check_desired(allocation)?;
     let mut notes = Vec::new();
@@ -347,9 +359,7 @@ fn too_large_a_step(
     rules: &Rules,
     now: Moment,
 ) -> Option<(Moment, HoldReason)> {
-    if pod.containers.iter().any(|container| !container.is_limited()) {
-        // The first limit of a pod that had none takes something away, however large it is; and
-        // a refusal would never end, because nothing else would change the pod.
+    if one_step(&pod.containers, rules)?.contains(&desired) {
         return None;
     }
     let Rules { refusal_retry, growth_max, change_max, .. } = *rules;
@@ -357,10 +367,8 @@ fn too_large_a_step(
     let reach = current.max(UNSTATED_LIMIT).scale_floor(growth_max);
     let because = if desired > current && desired > reach {
         HoldReason::StepSizeExceeded { current, desired, reach }
-    } else if desired.abs_diff(current) > change_max {
-        HoldReason::DeltaExceeded { current, desired, change_max }
     } else {
-        return None;
+        HoldReason::DeltaExceeded { current, desired, change_max }
     };
     // Even rules without any patience must leave the controller time for something else.
     Some((now + refusal_retry.max(Span::from_us(1)), because))
@@ -368,6 +376,9 @@ fn too_large_a_step(
 
 /// The limits that one patch can bring a pod to; nothing where any limit can be reached at once. A
 /// larger change takes several patches, each of which is asked for by itself.
+///
+/// Any limit can be reached by a pod that has none: the first one takes something away, however
+/// large it is, and a refusal would never end, because nothing else would change the pod.
 #[must_use]
 pub fn one_step(containers: &[ContainerView], rules: &Rules) -> Option<RangeInclusive<Millicores>> {
     if !containers.iter().all(ContainerView::is_limited) {

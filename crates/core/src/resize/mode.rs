@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use super::{
     Allocation, ContainerPatch, ContainerView, History, Note, Plan, PodView, QosClass, Rules,
-    SkipReason, check_feasible, check_pod, cooling_down, is_applied, keep_burstable, plan, sum,
-    target, too_large_a_step,
+    SkipReason, Target, check_feasible, check_pod, cooling_down, is_applied, keep_burstable,
+    on_the_way, plan, sum, target,
 };
 use crate::units::{Millicores, Moment};
 
@@ -58,7 +58,10 @@ pub fn plan_wish(
             let because = check_pod(pod, rules).err().unwrap_or(SkipReason::RecommendOnly);
             Plan::Skip { because }
         }
-        Wish::Limits(allocation) => limits(allocation, pod, history, rules, now),
+        Wish::Limits(allocation) => {
+            let target = limits_target(allocation, pod, history, rules);
+            on_the_way(target, allocation.limit, pod, history, rules, now)
+        }
         Wish::RequestsAndLimits(allocation) => plan(allocation, pod, history, rules, now),
         Wish::Originals(originals) => originals_back(originals, pod, history, rules, now),
     }
@@ -82,34 +85,12 @@ pub fn wished(
     wished.ok().map(|(containers, _)| containers)
 }
 
-fn limits(
-    allocation: &Allocation,
-    pod: &PodView,
-    history: &History,
-    rules: &Rules,
-    now: Moment,
-) -> Plan {
-    let (containers, notes) = match limits_target(allocation, pod, history, rules) {
-        Ok(target) => target,
-        Err(because) => return Plan::Skip { because },
-    };
-    if is_applied(&containers, pod, rules) {
-        return Plan::Skip { because: SkipReason::AlreadyApplied { allocation: sum(&containers) } };
-    }
-    let waits = cooling_down(history, rules, now)
-        .or_else(|| too_large_a_step(allocation.limit, pod, rules, now));
-    match waits {
-        Some((until, because)) => Plan::Hold { until, because },
-        None => Plan::Patch { containers, notes },
-    }
-}
-
 fn limits_target(
     allocation: &Allocation,
     pod: &PodView,
     history: &History,
     rules: &Rules,
-) -> Result<(Vec<ContainerPatch>, Vec<Note>), SkipReason> {
+) -> Target {
     // The request is not ours to judge here: only the limit is taken from the allocation.
     let limit_alone = Allocation { request: Millicores::ZERO, limit: allocation.limit };
     let unmarked = History { infeasible: None, ..history.clone() };
@@ -153,7 +134,7 @@ fn originals_target(
     pod: &PodView,
     history: &History,
     rules: &Rules,
-) -> Result<(Vec<ContainerPatch>, Vec<Note>), SkipReason> {
+) -> Target {
     // Whoever was resized once gets everything back, also where the rules say otherwise by now.
     let unexcluded = PodView { excluded: false, ..pod.clone() };
     check_pod(&unexcluded, &Rules { manage_guaranteed: true, ..*rules })?;
