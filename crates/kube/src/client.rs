@@ -34,6 +34,16 @@ pub enum ConnectError {
     Client(#[from] kube::Error),
 }
 
+/// An error in the words that a person needs: of an answer, what the API server says, and not all of
+/// its fields.
+#[must_use]
+pub fn words(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return format!("{} ({})", status.message, status.code);
+    }
+    error.to_string()
+}
+
 /// A client for the cluster of `kubeconfig`, or the one this process runs in or is told of.
 ///
 /// # Errors

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracing::warn;
 use walras_cgroup::{
@@ -16,8 +15,9 @@ use walras_cgroup::{
 use walras_core::demand::Sample;
 use walras_core::need::Bounds;
 use walras_core::node::{Action, PodFacts};
-use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
+use walras_core::units::{Millicores, Moment, PodUid, WorkloadKey};
 
+use super::clock::Clock;
 use super::cpus::cpus_online;
 use super::outside::{Arrival, Carried, Change, Outside, Trouble};
 use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
@@ -54,8 +54,7 @@ pub struct Cgroups {
     looks: u64,
     /// What cgroups came with, from before this daemon started.
     originals: BTreeMap<Identity, Original>,
-    started: Instant,
-    origin: Moment,
+    clock: Clock,
     problems: BTreeMap<CgroupPath, String>,
     walk_problem: Option<String>,
     capacity: Millicores,
@@ -120,8 +119,7 @@ impl Cgroups {
             judged: BTreeMap::new(),
             looks: 0,
             originals,
-            started: Instant::now(),
-            origin,
+            clock: Clock::start(origin),
             problems: BTreeMap::new(),
             walk_problem: None,
             capacity,
@@ -356,13 +354,11 @@ impl Cgroups {
 
 impl Outside for Cgroups {
     fn now(&self) -> Moment {
-        let passed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.origin + Span::from_ms(passed)
+        self.clock.now()
     }
 
     fn unix_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        Clock::unix_ms()
     }
 
     fn capacity(&mut self) -> Millicores {

@@ -6,6 +6,7 @@
 //! recording replays to the same decisions.
 
 mod cgroups;
+mod clock;
 mod cpus;
 mod keep;
 mod outside;
@@ -29,6 +30,7 @@ use crate::board::{Board, Took};
 use crate::record::Recorder;
 
 pub use self::cgroups::{Cgroups, Terms};
+pub use self::clock::Clock;
 pub use self::cpus::cpus_online;
 pub use self::keep::Keeper;
 pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};

@@ -19,7 +19,7 @@ use super::latency::{self, Questions, Verdict};
 use super::pods::{self, Scope, World};
 use super::publish::{self, Outbox};
 use super::tables::{self, Tables};
-use crate::client::{ConnectError, connect};
+use crate::client::{ConnectError, connect, words};
 
 /// How long one save may take.
 const SAVE_PATIENCE: Duration = Duration::from_secs(5);
@@ -175,7 +175,7 @@ impl Kept {
                     return;
                 }
                 Err(error) => {
-                    debug!("what was learned cannot be loaded yet: {error}");
+                    debug!("what was learned cannot be loaded yet: {}", words(&error));
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -204,7 +204,7 @@ impl Kept {
                 debug!("{} tables saved", newest.len());
                 return true;
             }
-            Ok(Err(error)) => warn!("what was learned is not saved: {error}"),
+            Ok(Err(error)) => warn!("what was learned is not saved: {}", words(&error)),
             Err(_) => warn!("what was learned is not saved: the API server did not answer"),
         }
         false

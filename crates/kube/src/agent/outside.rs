@@ -16,7 +16,6 @@ mod wish;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracing::{debug, info};
 use walras_cgroup::Layout;
@@ -25,7 +24,7 @@ use walras_core::node::{Action, PodFacts};
 use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
-use walras_host::drive::{Arrival, Carried, Change, Outside, Trouble, cpus_online};
+use walras_host::drive::{Arrival, Carried, Change, Clock, Outside, Trouble, cpus_online};
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
@@ -77,8 +76,7 @@ pub struct Kubernetes {
     capacity: Millicores,
     price: Ratio,
     looks: u64,
-    started: Instant,
-    origin: Moment,
+    clock: Clock,
 }
 
 // === impl Terms ===
@@ -93,12 +91,6 @@ impl Terms {
 // === impl Kubernetes ===
 
 impl Kubernetes {
-    /// Whether anything may change: by what is said for everybody, or for a single pod.
-    pub fn is_acting(&self) -> bool {
-        let everybody = self.terms.config.mode != Mode::Off;
-        !self.terms.only_watch() && (everybody || self.roster.changes_any())
-    }
-
     /// The node whose control groups are in `layout`. `origin` is what the clock shows now.
     #[must_use]
     pub fn new(layout: Layout, terms: Terms, shared: Shared, origin: Moment) -> Self {
@@ -117,8 +109,7 @@ impl Kubernetes {
             capacity: cpus_online(),
             price: Ratio::ZERO,
             looks: 0,
-            started: Instant::now(),
-            origin,
+            clock: Clock::start(origin),
         }
     }
 
@@ -132,6 +123,12 @@ impl Kubernetes {
         self.terms = terms;
         self.let_go_of_all();
         self.generation = 0;
+    }
+
+    /// Whether anything may change: by what is said for everybody, or for a single pod.
+    pub fn is_acting(&self) -> bool {
+        let everybody = self.terms.config.mode != Mode::Off;
+        !self.terms.only_watch() && (everybody || self.roster.changes_any())
     }
 
     /// What CPU costs since the last clearing.
@@ -324,13 +321,11 @@ impl Kubernetes {
 
 impl Outside for Kubernetes {
     fn now(&self) -> Moment {
-        let passed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.origin + Span::from_ms(passed)
+        self.clock.now()
     }
 
     fn unix_ms(&self) -> u64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        Clock::unix_ms()
     }
 
     fn capacity(&mut self) -> Millicores {

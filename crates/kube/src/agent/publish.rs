@@ -21,6 +21,7 @@ use walras_core::units::{Millicores, Moment};
 
 pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
 use self::outbox::{Next, Outcome, There, Whose};
+use crate::client::words;
 use crate::crd::{PodAllocation, PodAllocationSpec, name_of};
 use crate::names;
 use crate::pod::Pod;
@@ -59,8 +60,9 @@ pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
             Next::List => match list(&client, &label).await {
                 Ok(all) => outbox.listed(all, now()),
                 Err(error) => {
+                    let error = words(&error);
                     warn!("PodAllocations cannot be listed; trying again: {error}");
-                    outbox.not_listed(&error.to_string(), now());
+                    outbox.not_listed(&error, now());
                 }
             },
             Next::Do(job) => {
@@ -119,8 +121,9 @@ async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {
             Outcome::Refused(status.message.clone())
         }
         Err(error) => {
+            let error = words(&error);
             debug!("{}/{name}: not written: {error}", job.key.namespace);
-            Outcome::Away(error.to_string())
+            Outcome::Away(error)
         }
     }
 }

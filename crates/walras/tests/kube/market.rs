@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
@@ -97,19 +98,16 @@ fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
     })
     .unwrap();
     check_sums(&installed, allocatable);
-    for pod in &pods {
-        wait_for("the kernel's weight to follow the request", PATIENCE, || {
+    wait_for("the kernel's weights to follow the requests", PATIENCE, || {
+        let mut each = Vec::new();
+        for pod in &pods {
             let (request, _) = cpu_of(&installed.object("pod", "default", &pod.name)?);
             let group = installed.testbed.container_cgroup(&pod.uid, &pod.container)?;
-            // How a request becomes a weight of the second version depends on the runtime.
-            let Ok(shares) = fs::read_to_string(group.join("cpu.shares")) else {
-                return Ok(Some(()));
-            };
-            let shares: u64 = shares.trim().parse()?;
-            Ok((shares == (request * 1024 / 1000).max(2)).then_some(()))
-        })
-        .unwrap();
-    }
+            each.push((request, weight_in(&group)?));
+        }
+        Ok(are_followed(each).then_some(()))
+    })
+    .unwrap();
     let metrics = installed.agent_metrics().unwrap();
     assert!(metrics.contains("\nmbcas_nash_shadow_price "), "{metrics}");
 
@@ -121,6 +119,35 @@ fn under_contention_sums_stay_within_the_node_and_the_mode_is_told() {
     })
     .unwrap();
     assert_eq!(installed.restarts(&pods[0]).unwrap(), 0);
+}
+
+/// What the kernel weighs a group by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum KernelWeight {
+    /// Of the first version of control groups.
+    Shares(u64),
+    /// Of the second.
+    Weight(u64),
+}
+
+fn weight_in(group: &Path) -> Result<KernelWeight> {
+    if let Ok(shares) = fs::read_to_string(group.join("cpu.shares")) {
+        return Ok(KernelWeight::Shares(shares.trim().parse()?));
+    }
+    let weight = fs::read_to_string(group.join("cpu.weight"))?;
+    Ok(KernelWeight::Weight(weight.trim().parse()?))
+}
+
+/// Whether weights follow requests: to the last share, or in their order where how a request
+/// becomes a weight depends on the runtime.
+fn are_followed(mut each: Vec<(u64, KernelWeight)>) -> bool {
+    each.sort_unstable();
+    let in_order = each.is_sorted_by_key(|(_, weight)| *weight);
+    in_order
+        && each.iter().all(|(request, weight)| match weight {
+            KernelWeight::Shares(shares) => *shares == (request * 1024 / 1000).max(2),
+            KernelWeight::Weight(weight) => *weight > 1,
+        })
 }
 
 /// CPU time that a container has used, in microseconds, and the weight of its pod.

@@ -225,19 +225,18 @@ impl Outbox {
     pub fn problem(&self) -> Option<String> {
         self.lock().problem.clone()
     }
+}
 
+#[cfg(test)]
+impl Outbox {
     /// Whether everything that was wished for is written.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(in crate::agent) fn is_idle(&self) -> bool {
         let inner = self.lock();
         let pace = inner.pace;
         let mut entries = inner.entries.iter();
         !entries.any(|(key, entry)| entry.wants(pace, inner.stays(key)).is_some())
     }
-}
 
-#[cfg(test)]
-impl Outbox {
     /// This one is there already, and so is no other.
     pub(in crate::agent) fn found_only(&self, key: Key, uid: &str, limit: Millicores) {
         let desired = Desired { request: limit, limit, price: Ratio::ZERO, why: String::new() };
