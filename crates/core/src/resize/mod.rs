@@ -107,6 +107,8 @@ pub struct ContainerView {
 pub struct History {
     /// When a patch was last applied.
     pub last_applied_at: Option<Moment>,
+    /// Whether that one gave nobody more: a raise need not wait after a cut.
+    pub last_was_cut: bool,
     /// The smallest request the node has called infeasible.
     pub infeasible: Option<InfeasibleMark>,
 }
@@ -125,7 +127,7 @@ pub struct InfeasibleMark {
 pub struct Rules {
     /// Whether Guaranteed pods are resized too, with their requests kept equal to their limits.
     pub manage_guaranteed: bool,
-    /// The least time between two patches of one pod.
+    /// The least time between two patches of one pod, but for a raise after a cut.
     pub cooldown: Span,
     /// How long a step that is too large waits before it is considered again.
     pub refusal_retry: Span,
@@ -205,8 +207,9 @@ fn on_the_way(
     if is_applied(&containers, pod, rules) {
         return Plan::Skip { because: SkipReason::AlreadyApplied { allocation: sum(&containers) } };
     }
-    let waits =
-        cooling_down(history, rules, now).or_else(|| too_large_a_step(limit, pod, rules, now));
+    let is_raise = !is_cut(&containers, pod);
+    let waits = cooling_down(is_raise, history, rules, now)
+        .or_else(|| too_large_a_step(limit, pod, rules, now));
     match waits {
         Some((until, because)) => Plan::Hold { until, because },
         None => Plan::Patch { containers, notes },
@@ -343,8 +346,26 @@ fn is_applied(containers: &[ContainerPatch], pod: &PodView, rules: &Rules) -> bo
     pairs.all(|(now, then)| has(now.request, then.request) && has(now.limit, then.limit))
 }
 
+/// Whether a patch gives no container of `pod` a larger limit.
+#[must_use]
+pub fn is_cut(containers: &[ContainerPatch], pod: &PodView) -> bool {
+    let mut pairs = pod.containers.iter().zip(containers);
+    pairs.all(|(now, then)| then.limit <= now.counted())
+}
+
 /// Until when the pod's last patch is too recent for another, if it is.
-fn cooling_down(history: &History, rules: &Rules, now: Moment) -> Option<(Moment, HoldReason)> {
+///
+/// A raise that follows a cut does not wait: who was cut a moment before its burst would be held
+/// back for as long as the cooldown lasts. The next cut does, so nobody can swing faster than that.
+fn cooling_down(
+    is_raise: bool,
+    history: &History,
+    rules: &Rules,
+    now: Moment,
+) -> Option<(Moment, HoldReason)> {
+    if is_raise && history.last_was_cut {
+        return None;
+    }
     let (last, cooldown) = (history.last_applied_at?, rules.cooldown);
     let waited = now.since(last);
     // A stamp from the future counts as one from now: it must not hold a pod for years.
@@ -416,9 +437,10 @@ impl ContainerView {
 // === impl History ===
 
 impl History {
-    /// Records that a patch was applied, which starts the cooldown.
-    pub fn resize_applied(&mut self, now: Moment) {
+    /// Records that a patch was applied, which starts the cooldown. `was_cut` as [`is_cut`] says.
+    pub fn resize_applied(&mut self, was_cut: bool, now: Moment) {
         self.last_applied_at = Some(now);
+        self.last_was_cut = was_cut;
     }
 
     /// Records that the node called `asked` infeasible: neither this request nor a larger one is

@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 
 use super::{
     Allocation, ContainerPatch, ContainerView, History, Note, Plan, PodView, QosClass, Rules,
-    SkipReason, Target, check_feasible, check_pod, cooling_down, is_applied, keep_burstable,
-    on_the_way, plan, sum, target,
+    SkipReason, Target, check_feasible, check_pod, cooling_down, is_applied, is_cut,
+    keep_burstable, on_the_way, plan, sum, target,
 };
 use crate::units::{Millicores, Moment};
 
@@ -123,7 +123,8 @@ fn originals_back(
     if is_applied(&containers, pod, &Rules { tolerance: Millicores::ZERO, ..*rules }) {
         return Plan::Skip { because: SkipReason::Restored };
     }
-    match cooling_down(history, rules, now) {
+    let is_raise = !is_cut(&containers, pod);
+    match cooling_down(is_raise, history, rules, now) {
         Some((until, because)) => Plan::Hold { until, because },
         None => Plan::Patch { containers, notes },
     }
@@ -297,7 +298,7 @@ mod tests {
         let mut history = History::default();
         let plan = |history: &History| told(&plan_wish(&wish, &pod, history, &Rules::DEFAULT, NOW));
         assert_eq!(plan(&history), "app 200m/900000m");
-        history.resize_applied(Moment::from_ms(1_000_000 - 3_000));
+        history.resize_applied(false, Moment::from_ms(1_000_000 - 3_000));
         assert_eq!(plan(&history), "RateLimited");
         assert!(Span::from_s(3) < Rules::DEFAULT.cooldown);
     }

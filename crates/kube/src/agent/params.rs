@@ -262,7 +262,9 @@ fn bounds(pod: &Pod, originals: &Originals, rules: &Rules, complaints: &mut Vec<
     let least = annotated(pod, names::MIN_CPU, complaints, cpu, cpu_from);
     let most = annotated(pod, names::MAX_CPU, complaints, cpu, cpu_from);
     let original = originals.limit().filter(|_| rules.respect_limits);
-    let max = most.or(original).unwrap_or(rules.node).min(rules.node);
+    // As in the sum of all, the reserve gives way to what a pod came with.
+    let node = rules.node.max(originals.request());
+    let max = most.or(original).unwrap_or(node).min(node);
     let min = rules.baseline.max(originals.request()).max(least.unwrap_or(Millicores::ZERO));
     if let (Some(least), Some(most)) = (least, most)
         && least > most
@@ -276,7 +278,7 @@ fn bounds(pod: &Pod, originals: &Originals, rules: &Rules, complaints: &mut Vec<
     // Whoever names a max below the baseline or the request means it.
     let min =
         if least.is_none() && (most.is_some() || original.is_some()) { min.min(max) } else { min };
-    Bounds::new(min.min(rules.node), max)
+    Bounds::new(min.min(node), max)
 }
 
 /// What a claim counts for: what was requested, times what the priority makes of it.

@@ -22,6 +22,9 @@ pub(crate) const PATIENCE: Span = Span::from_s(10);
 /// How often a resize that is not in force yet is looked at after that.
 const LOOK_AGAIN: Span = Span::from_s(30);
 
+/// Stamps of one resize are no further apart.
+const ONE_RESIZE: Span = Span::from_s(2);
+
 /// So much may the API server's clock be ahead of ours.
 const CLOCK_SKEW: Span = Span::from_s(5);
 
@@ -208,7 +211,12 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     // A stamp from the future is another clock's, or a lie, and would hold the pod until then.
     let stamp = |stamp: Option<Moment>| stamp.filter(|stamp| *stamp <= situation.now + CLOCK_SKEW);
     let attempted = stamp(status.last_attempt_time.as_ref().map(moment));
-    history.last_applied_at = history.last_applied_at.max(stamp(pod.resized_at)).max(attempted);
+    let stamped = stamp(pod.resized_at).max(attempted);
+    if stamped > history.last_applied_at.map(|at| at + ONE_RESIZE) {
+        // Somebody else resized it since, and which way is not known.
+        history.last_was_cut = false;
+    }
+    history.last_applied_at = history.last_applied_at.max(stamped);
     let refused_before = status.reason.as_deref() == Some("Infeasible")
         && status.observed_generation == Some(situation.allocation.generation);
     if history.infeasible.is_none()
@@ -516,6 +524,18 @@ mod tests {
         assert_eq!(told.check(), "Pending RateLimited");
         let future = json!({"lastAttemptTime": "2027-02-15T08:00:00Z"});
         assert_eq!(Case::usual().change("allocation/status", future).check(), "app 150m/300m");
+    }
+
+    #[test]
+    fn a_raise_does_not_wait_after_a_cut_unless_somebody_else_came_between() {
+        let mut case = Case::usual();
+        case.memory.history.resize_applied(true, Moment::from_ms(NOW_MS - 3000));
+        assert_eq!(case.check(), "app 150m/300m");
+        let stamped = |at: &str| json!({"lastAttemptTime": at});
+        case = case.change("allocation/status", stamped("2027-01-15T07:59:57.5Z"));
+        assert_eq!(case.check(), "app 150m/300m", "the stamp of the same resize");
+        case = case.change("allocation/status", stamped("2027-01-15T07:59:59.5Z"));
+        assert_eq!(case.check(), "Pending RateLimited");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
-use walras_core::resize::{ContainerPatch, Note, Pending};
+use walras_core::resize::{ContainerPatch, Note, Pending, is_cut};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
@@ -96,7 +96,8 @@ async fn resize(
             shared.metrics.resizes.inc();
             tracing::info!(pod = %pod_key(key, &gathered), "asked for {}", words(containers));
             let mut memory = gathered.memory;
-            memory.history.resize_applied(now);
+            let was_cut = attempt.pod.view.as_ref().is_ok_and(|view| is_cut(containers, view));
+            memory.history.resize_applied(was_cut, now);
             memory.asked = Some(AskedFor {
                 at: now,
                 generation: pod.generation,

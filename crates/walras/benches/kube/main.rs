@@ -1,6 +1,6 @@
 //! What Walras does and costs on a real Kubernetes: `cargo bench -p walras --features real-cluster
 //! --bench kube`, as root; `-- reaction` or `-- cost` for one part, `-- reaction api` (or
-//! `direct-new`, `direct-quiet`) for a part of that.
+//! `direct-new`, `direct-quiet`) for a part of that, `-- reaction api 20` for fewer trials.
 //!
 //! Prints Markdown for `docs/performance.md`. Nothing here passes or fails.
 

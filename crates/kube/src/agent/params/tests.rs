@@ -78,6 +78,10 @@ fn a_limit_is_a_ceiling_only_where_that_is_configured() {
     assert_eq!(judge(&pod, None, &rules()).unwrap().bounds.max(), Millicores::new(4000));
     let strict = Rules { respect_limits: true, ..rules() };
     assert_eq!(judge(&pod, None, &strict).unwrap().bounds.max(), Millicores::new(2000));
+    let small = Rules { node: Millicores::new(900), ..rules() };
+    let bounds = judge(&pod, None, &small).unwrap().bounds;
+    let both = (bounds.min().get(), bounds.max().get());
+    assert_eq!(both, (1000, 1000), "nobody loses what it came with to the reserve");
 }
 
 #[test]
