@@ -103,6 +103,13 @@ impl Elector {
         &self.me
     }
 
+    /// Who was last seen to hold the lease, if anybody.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        let (lease, _) = self.seen.as_ref()?;
+        lease.as_ref()?.holder.as_deref()
+    }
+
     /// The lease was read, by a request that was begun at `begun`.
     pub fn lease_seen(&mut self, lease: Option<LeaseSeen>, begun: Moment) {
         self.failed_at = None;
@@ -210,8 +217,10 @@ mod tests {
         let mut me = elector("a");
         assert_eq!(me.next(at(0)), LeaseStep::Look);
         me.lease_seen(None, at(0));
+        assert_eq!(me.holder(), None);
         assert_eq!(me.next(at(0)), LeaseStep::Acquire { version: None });
         me.lease_written(lease("a", 1), at(1));
+        assert_eq!(me.holder(), Some("a"));
         assert_eq!(me.acts_until(at(1)), Some(at(11)));
         assert_eq!(me.next(at(1)), LeaseStep::Wait { until: at(6) });
         assert_eq!(me.next(at(6)), LeaseStep::Renew { version: "1".to_string() });
@@ -289,7 +298,7 @@ mod tests {
         me.lease_seen(None, at(0));
         me.lease_written(lease("a", 1), at(0));
         me.lease_seen(Some(lease("b", 2)), at(3));
-        assert_eq!(me.acts_until(at(3)), None);
+        assert_eq!((me.acts_until(at(3)), me.holder()), (None, Some("b")));
         let mut me = elector("a");
         me.lease_seen(Some(lease("a", 4)), at(0));
         assert_eq!(me.next(at(0)), acquire(4));

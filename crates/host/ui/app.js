@@ -1,14 +1,17 @@
 // The dashboard: puts states into the page, and opens the story of a pod.
 
 import { ask, connect, Refused } from "./link.js";
-import { node, Plot } from "./plot.js";
+import {
+  addTile, at, chooseTheme, fillList, listenToKeys, node, pickedByAddress, pill, setAddress, showProblems,
+  tellGone, tellTile,
+} from "./page.js";
+import { Plot } from "./plot.js";
 import { Pods } from "./pods.js";
 import { clock, cores, count, milli, moves, percent, price, result, span } from "./words.js";
 
 const HISTORY_EVERY_MS = 10000;
 const STORY_EVERY_MS = 2000;
 
-const at = (id) => document.getElementById(id);
 const page = { state: null, heard: 0, history: null, picked: null, link: "waiting" };
 
 const nodePlots = [
@@ -46,23 +49,8 @@ at("filter").addEventListener("input", (event) => {
 
 // === the node ===
 
-const tiles = ["Usage", "Need", "Requests", "Limits", "Price", "Pods", "Throttled", "Changes"].map((title) => {
-  const tile = node("div", "card tile");
-  const parts = { title: node("span", "faint", title), value: node("b"), note: node("span", "faint note"), meter: node("div", "meter") };
-  parts.fill = node("i", "fill");
-  parts.meter.append(parts.fill);
-  tile.append(parts.title, parts.value, parts.meter, parts.note);
-  at("tiles").append(tile);
-  return parts;
-});
-
-function tell(tile, value, note, share) {
-  tile.value.textContent = value;
-  tile.note.textContent = note;
-  tile.meter.hidden = share == null;
-  tile.meter.classList.toggle("over", share > 1);
-  if (share != null) tile.fill.style.width = `${Math.min(100, Math.max(0, share * 100)).toFixed(1)}%`;
-}
+const tiles = ["Usage", "Need", "Requests", "Limits", "Price", "Pods", "Throttled", "Changes"]
+  .map((title) => addTile(at("tiles"), title));
 
 function showState(state) {
   if (page.state && page.state.version !== state.version) return location.reload();
@@ -70,16 +58,16 @@ function showState(state) {
   page.heard = performance.now();
   const { capacity_milli: capacity, limit_budget_milli: budget } = state;
   const of = (whole) => `of ${cores(whole)} cores`;
-  tell(tiles[0], cores(state.usage_milli), of(capacity), state.usage_milli / capacity);
-  tell(tiles[1], cores(state.need_milli), of(capacity), state.need_milli / capacity);
-  tell(tiles[2], cores(state.request_milli), of(capacity), state.request_milli / capacity);
-  tell(tiles[3], cores(state.limit_milli), `of ${cores(budget)} allowed`, state.limit_milli / budget);
-  tell(tiles[4], price(state.price), state.price > 0 ? "CPU is scarce" : "enough for all");
+  tellTile(tiles[0], cores(state.usage_milli), of(capacity), state.usage_milli / capacity);
+  tellTile(tiles[1], cores(state.need_milli), of(capacity), state.need_milli / capacity);
+  tellTile(tiles[2], cores(state.request_milli), of(capacity), state.request_milli / capacity);
+  tellTile(tiles[3], cores(state.limit_milli), `of ${cores(budget)} allowed`, state.limit_milli / budget);
+  tellTile(tiles[4], price(state.price), state.price > 0 ? "CPU is scarce" : "enough for all");
   const held = state.pods.filter((pod) => (pod.throttled_period_ratio ?? 0) > 0.02).length;
   const hot = state.pods.filter((pod) => pod.hot).length;
-  tell(tiles[5], String(state.pods.length), `${hot} watched closely`);
-  tell(tiles[6], String(held), `of ${count(state.pods.length, "pod")} lately`);
-  tell(tiles[7], String(state.changes), state.failures ? `and ${state.failures} failed` : "none failed");
+  tellTile(tiles[5], String(state.pods.length), `${hot} watched closely`);
+  tellTile(tiles[6], String(held), `of ${count(state.pods.length, "pod")} lately`);
+  tellTile(tiles[7], String(state.changes), state.failures ? `and ${state.failures} failed` : "none failed");
   tiles[7].note.classList.toggle("bad", state.failures > 0);
   at("host").textContent = state.host;
   document.title = `${state.host} · Walras`;
@@ -90,21 +78,6 @@ function showState(state) {
   pods.show(state);
   tellCount();
   showPlots();
-}
-
-function showProblems(problems) {
-  const list = at("problems");
-  list.hidden = problems.length === 0;
-  const text = problems.join("\n");
-  if (list.dataset.text === text) return;
-  list.dataset.text = text;
-  list.replaceChildren(...problems.map((problem) => node("li", "", problem)));
-}
-
-function pill(element, text, kind) {
-  element.hidden = false;
-  element.textContent = text;
-  element.dataset.kind = kind;
 }
 
 function tellCount() {
@@ -156,15 +129,16 @@ const detail = at("detail");
 let story = null;
 
 function pick(uid) {
+  const before = page.picked;
   page.picked = uid;
   pods.mark(uid);
   story = null;
   detail.hidden = uid == null;
   detail.replaceChildren();
   document.body.classList.toggle("picked", uid != null);
-  const hash = uid == null ? "" : `#${encodeURIComponent(uid)}`;
-  if (location.hash !== hash) history.replaceState(null, "", hash || location.pathname);
+  setAddress(uid);
   if (uid != null) refreshStory();
+  else pods.focus(before);
 }
 
 async function refreshStory() {
@@ -253,17 +227,6 @@ function fillFacts(list, pod) {
   }));
 }
 
-function fillList(list, items, parts) {
-  const text = JSON.stringify(items);
-  if (list.dataset.text === text) return;
-  list.dataset.text = text;
-  list.replaceChildren(...items.map((item) => {
-    const row = node("li");
-    row.append(...parts(item));
-    return row;
-  }));
-}
-
 function showNoStory(error) {
   story = null;
   const close = node("button", "quiet", "Close");
@@ -282,67 +245,22 @@ function showLink(kind) {
     refreshHistory();
     refreshStory();
   }
-  tellGone();
+  tellLink();
 }
 
-function tellGone() {
-  const gone = at("gone");
-  gone.hidden = page.link !== "gone";
-  document.body.style.setProperty("--banner", gone.hidden ? "0px" : `${gone.offsetHeight}px`);
-  if (gone.hidden) return;
-  gone.textContent = page.state
-    ? `The daemon does not answer. It was last heard ${span((performance.now() - page.heard) / 1000)} ago; everything below is from then. Trying again.`
-    : "The daemon does not answer. Is walras host running? Trying again.";
+function tellLink() {
+  tellGone(page.link === "gone", page.state ? page.heard : null, "The daemon", "Is walras host running?");
 }
 
-// === light and dark ===
-
-const THEMES = ["auto", "light", "dark"];
-
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  at("theme").textContent = theme;
-  try {
-    localStorage.setItem("walras-theme", theme);
-  } catch {
-    // A browser that keeps nothing starts with its own choice next time.
-  }
-}
-
-function storedTheme() {
-  try {
-    return localStorage.getItem("walras-theme");
-  } catch {
-    return null;
-  }
-}
-
-at("theme").addEventListener("click", () => {
-  const now = document.documentElement.dataset.theme;
-  setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
-});
-setTheme(THEMES.includes(storedTheme()) ? storedTheme() : "auto");
-
-document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && page.picked != null) pick(null);
-  if (event.key === "/" && event.target.tagName !== "INPUT") {
-    event.preventDefault();
-    at("filter").focus();
-  }
+chooseTheme();
+listenToKeys(() => {
+  if (page.picked != null) pick(null);
 });
 addEventListener("hashchange", () => pick(pickedByAddress()));
-
-function pickedByAddress() {
-  try {
-    return decodeURIComponent(location.hash.slice(1)) || null;
-  } catch {
-    return null;
-  }
-}
 
 connect(showState, showLink);
 setInterval(refreshHistory, HISTORY_EVERY_MS);
 setInterval(refreshStory, STORY_EVERY_MS);
-setInterval(tellGone, 1000);
+setInterval(tellLink, 1000);
 refreshHistory();
 if (pickedByAddress()) pick(pickedByAddress());

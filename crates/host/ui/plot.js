@@ -1,6 +1,7 @@
 // A plot of the last hour as SVG: lines over time, drawn to the size of its box, with a line that
 // follows the pointer and tells what was so at that moment.
 
+import { node } from "./page.js";
 import { clock } from "./words.js";
 
 const NS = "http://www.w3.org/2000/svg";
@@ -179,13 +180,5 @@ function label(x, y, anchor, text) {
 function shape(name, attributes) {
   const made = document.createElementNS(NS, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-/** An element with a class and a text. */
-export function node(name, kind = "", text = "") {
-  const made = document.createElement(name);
-  if (kind) made.className = kind;
-  if (text) made.textContent = text;
   return made;
 }

@@ -34,8 +34,8 @@ pub enum ConnectError {
     Client(#[from] kube::Error),
 }
 
-/// An error in the words that a person needs: of an answer, what the API server says, and not all of
-/// its fields.
+/// An error in the words that a person needs: of an answer, what the API server says, and not
+/// all of its fields.
 #[must_use]
 pub fn words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {

@@ -1,167 +1,219 @@
 // The page of a whole cluster: asks the controller every two seconds, and shows what it says.
-//
-// Rows beyond the first few hundred are counted and not drawn: whoever looks for one filters.
 
-import { ask } from "/ui/link.js";
-import { milli, price, count, clock } from "/ui/words.js";
+import { poll } from "/ui/link.js";
+import {
+  addTile, at, chooseTheme, listenToKeys, node, pickedByAddress, pill, say, setAddress, showProblems, tellGone,
+  tellTile,
+} from "/ui/page.js";
+import { acting, example, figures, groups, isHeld, kindOf, moves, rank, reason, shortName, status, story, why } from "/ui/standing.js";
+import { Table } from "/ui/table.js";
+import { cores, price } from "/ui/words.js";
 
 const EVERY_MS = 2000;
-const ROWS_MAX = 300;
+// So many letters at the end of a name are always seen.
+const TAIL = 7;
 
-const COLUMNS = [
-  { key: "pod", name: "Pod", cell: (one) => one.pod, kind: "name" },
-  { key: "namespace", name: "Namespace", cell: (one) => one.namespace, kind: "wide1" },
-  { key: "node", name: "Node", cell: (one) => one.node ?? "–", kind: "wide2" },
-  { key: "request_milli", name: "Request", cell: (one) => moves(one, "request"), kind: "number wide1" },
-  { key: "limit_milli", name: "Limit", cell: (one) => moves(one, "limit"), kind: "number" },
-  { key: "price", name: "Price", cell: (one) => price(one.price), kind: "number wide2" },
-  { key: "phase", name: "Status", cell: (one) => one.phase, kind: "number" },
-  { key: "message", name: "Why", cell: (one) => one.message || one.reason, kind: "change wide1" },
-];
+const page = { state: null, heard: 0, link: "waiting", picked: null };
 
-let state = null;
-let sort = { key: "phase", down: true };
-let picked = null;
-const at = (id) => document.getElementById(id);
+// === the cluster ===
 
-/** What a pod has, and what it should have if that differs. */
-function moves(one, what) {
-  const has = one[`${what}_milli`];
-  const should = one[`desired_${what}_milli`];
-  if (should == null || has === should) return milli(has);
-  return `${milli(has)} → ${milli(should)}`;
+// How many, and how much. On a narrow screen, what is wrong comes between the two.
+const many = ["Pods", "Refused", "Held back", "In force"].map((title) => addTile(at("tiles"), title));
+const much = ["Requests", "Limits", "Highest price", "Resizes"].map((title) => addTile(at("more"), title));
+
+function showFigures(state) {
+  const { pods: all, refused, held, applied, requests, limits, price: dearest, resizes } = figures(state);
+  [all, refused, held, applied].forEach(([value, note], place) => tellTile(many[place], String(value), note));
+  many[1].value.classList.toggle("bad", refused[0] > 0);
+  many[2].value.classList.toggle("warn", held[0] > 0);
+  [requests, limits].forEach(([has, should], place) => tellTile(much[place], cores(has), `${cores(should)} cores wanted`));
+  tellTile(much[2], price(dearest[0]), dearest[1]);
+  tellTile(much[3], String(resizes[0]), resizes[1]);
 }
 
-function element(tag, text, kind) {
-  const made = document.createElement(tag);
-  if (text != null) made.textContent = text;
-  if (kind) made.className = kind;
+function showGroups(state) {
+  const all = groups(state.allocations);
+  const list = at("groups");
+  const lines = all.map((group) => [group.key, group.members.length, example(group)]);
+  const text = JSON.stringify(lines);
+  at("why").hidden = state.allocations.length === 0;
+  say(at("fine"), all.length ? "" : "Every pod has what it should have.");
+  if (list.dataset.text === text) return;
+  list.dataset.text = text;
+  const focused = document.activeElement?.dataset?.group;
+  list.replaceChildren(...all.map((group) => {
+    const line = node("li");
+    const button = node("button", "group");
+    button.type = "button";
+    button.title = "Show only these";
+    button.dataset.group = group.key;
+    const name = node("span", "pill", group.title);
+    name.dataset.kind = kindOf(group.rank);
+    button.append(node("b", "", String(group.members.length)), name, node("span", "sentence", example(group)));
+    button.addEventListener("click", () => setFilter(group.key));
+    line.append(button);
+    return line;
+  }));
+  if (focused) [...list.querySelectorAll("button")].find((one) => one.dataset.group === focused)?.focus();
+}
+
+function showState(state) {
+  if (page.state && page.state.version !== state.version) return location.reload();
+  page.state = state;
+  page.heard = performance.now();
+  const { word, kind, text } = acting(state);
+  pill(at("acting"), word, kind);
+  pill(at("mode"), `mode ${state.mode}`, "plain");
+  say(at("standing"), text);
+  at("standing").dataset.kind = kind;
+  say(at("about"), `told by ${shortName(state.me)} · ${state.version} · ${state.waiting} to be looked at`);
+  showProblems(state.problems);
+  for (const one of state.allocations) one.uid = one.allocation;
+  showFigures(state);
+  showGroups(state);
+  pods.show(state.allocations);
+  tellCount();
+  showStory();
+}
+
+// === every pod ===
+
+const COLUMNS = [
+  { key: "name", title: "Pod", sort: (one) => `${one.pod} ${one.namespace}`.toLowerCase(), up: true },
+  { key: "request", title: "Request", number: true, wide: 1, help: "What it requests, and should request", text: (one) => moves(one, "request"), sort: (one) => one.request_milli ?? -1 },
+  { key: "limit", title: "Limit", number: true, help: "What its limit is, and should be", text: (one) => moves(one, "limit"), sort: (one) => one.limit_milli ?? -1 },
+  { key: "price", title: "Price", number: true, wide: 3, help: "What CPU costs on its node", text: (one) => price(one.price), sort: (one) => one.price ?? -1 },
+  { key: "status", title: "Status", help: "The most urgent first", sort: rank },
+  { key: "why", title: "Why", wide: 1, sort: why, up: true },
+];
+
+const pods = new Table(at("pods"), {
+  columns: COLUMNS,
+  by: "status",
+  words: (one) => `${one.namespace}/${one.pod} ${one.node ?? ""} ${status(one)} ${reason(one)} ${isHeld(one) ? "held back" : ""}`,
+  add(cells) {
+    const name = node("span", "name");
+    name.append(node("span", "head"), node("span", "tail"));
+    const where = node("span", "second");
+    cells[0].append(name, where);
+    const word = node("span", "pill");
+    const code = node("span", "second");
+    cells[4].append(word, code);
+    const sentence = node("span", "sentence");
+    cells[5].append(sentence);
+    return { name, where, word, code, sentence };
+  },
+  fill({ more: { name, where, word, code, sentence } }, one) {
+    // Replicas differ at the end, so what is cut off is in the middle.
+    say(name.firstChild, one.pod.slice(0, -TAIL));
+    say(name.lastChild, one.pod.slice(-TAIL));
+    if (name.title !== one.pod) name.title = one.pod;
+    sayAll(where, `${one.namespace} · ${one.node ?? "no node"}`);
+    pill(word, status(one), kindOf(rank(one)));
+    sayAll(code, reason(one));
+    sayAll(sentence, why(one));
+  },
+  onPick: (uid) => pick(uid === page.picked ? null : uid),
+});
+
+/** Says a text that may be cut off; the pointer shows all of it. */
+function sayAll(element, text) {
+  say(element, text);
+  if (element.title !== text) element.title = text;
+}
+
+function setFilter(text) {
+  at("filter").value = text;
+  pods.filter(text);
+  tellCount();
+  at("filter").focus();
+}
+
+function tellCount() {
+  const { state } = page;
+  if (!state) return;
+  const all = state.allocations.length;
+  say(at("count"), pods.shown === all ? `${all}` : `${pods.shown} of ${all}`);
+  at("empty").hidden = pods.shown > 0;
+  say(at("empty"), nothing(state));
+}
+
+function nothing(state) {
+  if (state.allocations.length > 0) return "No pod fits the filter.";
+  if (!state.synced) return "The objects of the cluster have not all been read yet.";
+  return "No pods yet. The agent of each node writes a PodAllocation for every pod that it sizes: are the agents running and ready, and is there a pod that may be sized?";
+}
+
+at("filter").addEventListener("input", () => {
+  pods.filter(at("filter").value);
+  tellCount();
+});
+
+// === one pod ===
+
+const detail = makeDetail();
+
+function makeDetail() {
+  const made = { name: node("h2"), where: node("p", "faint uid"), story: node("ul", "story"), command: node("code", "command") };
+  made.close = node("button", "quiet close", "×");
+  made.close.type = "button";
+  made.close.setAttribute("aria-label", "Close");
+  made.close.addEventListener("click", () => pick(null));
+  const head = node("div", "detail-head");
+  const who = node("div");
+  who.append(made.name, made.where);
+  head.append(who, made.close);
+  at("detail").append(head, node("h3", "", "How it stands"), made.story, node("h3", "", "To see more"), made.command);
   return made;
 }
 
-function pill(id, text, kind) {
-  at(id).hidden = false;
-  at(id).textContent = text;
-  at(id).dataset.kind = kind;
+function pick(uid) {
+  const before = page.picked;
+  page.picked = uid;
+  pods.mark(uid);
+  setAddress(uid);
+  showStory();
+  if (uid == null) pods.focus(before);
+  else detail.close.focus({ preventScroll: true });
 }
 
-function link(kind, since) {
+function showStory() {
+  const open = page.picked != null && page.state != null;
+  document.body.classList.toggle("picked", open);
+  at("detail").hidden = !open;
+  if (!open) return;
+  const one = page.state.allocations.find((other) => other.uid === page.picked);
+  const [namespace, name] = page.picked.split("/");
+  say(detail.name, one?.pod ?? name ?? page.picked);
+  say(detail.where, one ? `${one.namespace} · ${one.node ?? "no node"}` : namespace);
+  const sentences = one ? story(one) : ["This allocation is gone."];
+  const code = one && reason(one) ? `${status(one)}: ${reason(one)}` : "";
+  const lines = [code, ...sentences].filter(Boolean);
+  while (detail.story.children.length > lines.length) detail.story.lastChild.remove();
+  while (detail.story.children.length < lines.length) detail.story.append(node("li"));
+  lines.forEach((line, place) => say(detail.story.children[place], line));
+  say(detail.command, `kubectl -n ${namespace} describe podallocation ${name ?? ""}`);
+}
+
+// === whether the controller is there ===
+
+function showLink(kind) {
+  page.link = kind;
   document.body.dataset.link = kind;
-  pill("link", kind === "live" ? "live" : kind, kind);
-  at("gone").hidden = kind !== "gone";
-  at("gone").textContent = `The controller does not answer since ${since}. What is below is what it said last.`;
+  pill(at("link"), { live: "live", waiting: "connecting", gone: "no answer" }[kind], kind);
+  tellLink();
 }
 
-function tiles() {
-  const by = (phase) => state.allocations.filter((one) => one.phase === phase).length;
-  const has = (what) => state.allocations.reduce((sum, one) => sum + (one[what] ?? 0), 0);
-  const all = [
-    ["allocations", state.allocations.length],
-    ["applied", by("Applied")],
-    ["pending", by("Pending")],
-    ["failed", by("Failed")],
-    ["requested together", milli(has("request_milli"))],
-    ["limits together", milli(has("limit_milli"))],
-    ["resizes asked for", state.resizes],
-    ["seen in force", state.verified],
-  ];
-  at("tiles").replaceChildren(...all.map(([name, value]) => {
-    const tile = element("div", null, "card tile");
-    tile.append(element("span", name, "faint"), element("b", value));
-    return tile;
-  }));
+function tellLink() {
+  const heard = page.state ? page.heard : null;
+  tellGone(page.link === "gone", heard, "The controller", "Does walras controller run, and does the port-forward still stand?");
 }
 
-function head() {
-  const row = element("tr");
-  for (const column of COLUMNS) {
-    const cell = element("th", null, column.kind);
-    const button = element("button", column.name);
-    button.type = "button";
-    button.onclick = () => {
-      sort = { key: column.key, down: sort.key === column.key ? !sort.down : false };
-      draw();
-    };
-    if (sort.key === column.key) cell.ariaSort = sort.down ? "descending" : "ascending";
-    cell.append(button);
-    row.append(cell);
-  }
-  at("pods").tHead.replaceChildren(row);
-}
-
-function shown() {
-  const words = at("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (one) => `${one.namespace} ${one.pod} ${one.node ?? ""} ${one.phase} ${one.reason}`.toLowerCase();
-  const found = state.allocations.filter((one) => words.every((word) => text(one).includes(word)));
-  const value = (one) => one[sort.key] ?? "";
-  const order = (one, other) => {
-    const [a, b] = [value(one), value(other)];
-    const by = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
-    return sort.down ? -by : by;
-  };
-  return found.sort(order);
-}
-
-function draw() {
-  if (!state) return;
-  head();
-  const all = shown();
-  at("count").textContent = `${all.length}`;
-  at("pods").tBodies[0].replaceChildren(...all.slice(0, ROWS_MAX).map((one) => {
-    const row = element("tr", null, one.phase === "Failed" ? "failed" : "");
-    const id = `${one.namespace}/${one.pod}`;
-    if (id === picked) row.classList.add("picked");
-    row.tabIndex = 0;
-    row.append(...COLUMNS.map((column) => element("td", column.cell(one), column.kind)));
-    row.onclick = () => { picked = picked === id ? null : id; draw(); };
-    row.onkeydown = (event) => { if (event.key === "Enter") row.onclick(); };
-    return row;
-  }));
-  const more = all.length - ROWS_MAX;
-  at("empty").hidden = all.length > 0 && more <= 0;
-  at("empty").textContent = all.length === 0
-    ? "No allocations. The agent of a node writes one for each pod it manages."
-    : `And ${more} more: filter to find them.`;
-  detail();
-}
-
-function detail() {
-  const one = state.allocations.find((other) => `${other.namespace}/${other.pod}` === picked);
-  document.body.classList.toggle("picked", one != null);
-  at("detail").hidden = one == null;
-  if (!one) return;
-  const top = element("div", null, "detail-head");
-  const who = element("div");
-  who.append(element("h2", one.pod), element("div", `${one.namespace} on ${one.node ?? "no node"}`, "faint"));
-  const close = element("button", "×", "quiet close");
-  close.onclick = () => { picked = null; draw(); };
-  top.append(who, close);
-  const story = element("ul", null, "story");
-  const sentences = [
-    `It requests ${milli(one.request_milli)} and should request ${milli(one.desired_request_milli)}.`,
-    `Its limit is ${milli(one.limit_milli)} and should be ${milli(one.desired_limit_milli)}.`,
-    `${one.phase}${one.reason ? ` (${one.reason})` : ""}. ${one.message}`,
-  ];
-  story.append(...sentences.map((sentence) => element("li", sentence)));
-  at("detail").replaceChildren(top, element("h3", "How it stands"), story);
-}
-
-async function turn() {
-  try {
-    state = await ask("/api/v1/cluster");
-    link("live");
-    pill("leader", state.leader ? "acts" : "stands by", state.leader ? "live" : "watching");
-    pill("acting", state.mode, state.mode === "off" || state.mode === "restore" ? "watching" : "uncongested");
-    at("about").textContent = `${state.version}, ${count(state.waiting, "allocation")} waiting`;
-    at("problems").hidden = state.problems.length === 0;
-    at("problems").replaceChildren(...state.problems.map((text) => element("li", text)));
-    tiles();
-    draw();
-  } catch {
-    link("gone", clock(state?.at_ms ?? Date.now(), true));
-  }
-  setTimeout(turn, EVERY_MS);
-}
-
-at("filter").oninput = draw;
-turn();
+chooseTheme();
+listenToKeys(() => {
+  if (page.picked != null) pick(null);
+});
+addEventListener("hashchange", () => pick(pickedByAddress()));
+poll("/api/v1/cluster", EVERY_MS, showState, showLink);
+setInterval(tellLink, 1000);
+if (pickedByAddress()) pick(pickedByAddress());

@@ -10,8 +10,16 @@ pub struct ClusterState {
     pub version: String,
     /// When this was true, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Whether this controller acts; another one does otherwise.
+    /// The controller that tells this, by the name it has in the lease.
+    pub me: String,
+    /// Whether this controller acts.
     pub leader: bool,
+    /// The name in the lease, where there are several controllers and one of them wrote it.
+    pub holder: Option<String>,
+    /// Whether it only says what it would do, whatever the mode.
+    pub dry_run: bool,
+    /// Whether all objects of the cluster have been read; nobody is resized before.
+    pub synced: bool,
     /// What may be changed of pods that say nothing themselves.
     pub mode: String,
     /// Resizes asked for since it started.
@@ -29,6 +37,8 @@ pub struct ClusterState {
 /// How one pod's allocation stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AllocationState {
+    /// The object that asks for it: its namespace and its name.
+    pub allocation: String,
     /// The pod's namespace.
     pub namespace: String,
     /// The pod.
@@ -39,12 +49,15 @@ pub struct AllocationState {
     pub desired_request_milli: Option<u64>,
     /// What its limit should be.
     pub desired_limit_milli: Option<u64>,
-    /// What it requests.
+    /// What it requests, as far as its node has agreed.
     pub request_milli: Option<u64>,
-    /// What its limit is.
+    /// What its limit is, as its node enforces it.
     pub limit_milli: Option<u64>,
     /// What CPU cost on its node.
     pub price: Option<f64>,
+    /// Whether a controller has answered to what is asked for now; what follows is about something
+    /// older otherwise, or not there.
+    pub answered: bool,
     /// `Pending`, `Applied` or `Failed`.
     pub phase: String,
     /// Why, for programs.

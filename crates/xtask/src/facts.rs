@@ -18,6 +18,9 @@ pub(crate) const FUZZ_PACKAGE: &str = "walras-fuzz";
 /// The name of tests that need root and control groups, all behind the feature `real-kernel`.
 pub(crate) const KERNEL_TEST: &str = "kernel";
 
+/// The name of tests of pages, all behind the feature `browser`.
+pub(crate) const BROWSER_TEST: &str = "browser";
+
 /// How the command that the README shows first begins.
 pub(crate) const README_COMMAND: &str = "cargo run --release -- ";
 
@@ -53,6 +56,8 @@ pub(crate) struct Workspace {
     pub(crate) tests: Vec<String>,
     /// The names of packages with a test called [`KERNEL_TEST`].
     pub(crate) kernel_packages: Vec<String>,
+    /// The names of packages with a test called [`BROWSER_TEST`].
+    pub(crate) browser_packages: Vec<String>,
     /// The names of fuzz targets: the fuzz package's binaries.
     pub(crate) fuzz_targets: Vec<String>,
 }
@@ -145,14 +150,17 @@ impl Workspace {
                     workspace.fuzz_targets.push(target_name.to_owned());
                 } else if ![FUZZ_PACKAGE, "xtask"].contains(&name) && is(Value::from("test")) {
                     workspace.tests.push(target_name.to_owned());
-                    if target_name == KERNEL_TEST {
-                        workspace.kernel_packages.push(name.to_owned());
+                    match target_name {
+                        KERNEL_TEST => workspace.kernel_packages.push(name.to_owned()),
+                        BROWSER_TEST => workspace.browser_packages.push(name.to_owned()),
+                        _ => {}
                     }
                 }
             }
         }
-        let Self { packages, tests, kernel_packages, fuzz_targets } = &mut workspace;
-        for names in [packages, tests, kernel_packages, fuzz_targets] {
+        let Self { packages, tests, kernel_packages, browser_packages, fuzz_targets } =
+            &mut workspace;
+        for names in [packages, tests, kernel_packages, browser_packages, fuzz_targets] {
             names.sort();
             names.dedup();
         }
@@ -172,14 +180,16 @@ mod tests {
                 { "name": "walras_sim", "kind": ["lib"] },
                 { "name": "prop_market", "kind": ["test"] },
                 { "name": "kernel", "kind": ["test"] },
+                { "name": "browser", "kind": ["test"] },
                 { "name": "golden", "kind": ["test"] } ] },
             { "name": "walras-fuzz", "targets": [
                 { "name": "corpus", "kind": ["test"] },
                 { "name": "parse", "kind": ["bin"] } ] } ] }"#;
         let workspace = Workspace::from_metadata(json).unwrap();
         assert_eq!(workspace.packages, ["walras-fuzz", "walras-sim", "xtask"]);
-        assert_eq!(workspace.tests, ["golden", "kernel", "prop_market"]);
+        assert_eq!(workspace.tests, ["browser", "golden", "kernel", "prop_market"]);
         assert_eq!(workspace.kernel_packages, ["walras-sim"]);
+        assert_eq!(workspace.browser_packages, ["walras-sim"]);
         assert_eq!(workspace.fuzz_targets, ["parse"]);
     }
 

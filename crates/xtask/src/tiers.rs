@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::facts::{FUZZ_PACKAGE, Facts, KERNEL_TEST, README_COMMAND};
+use crate::facts::{BROWSER_TEST, FUZZ_PACKAGE, Facts, KERNEL_TEST, README_COMMAND};
 use crate::tools::{self, Need};
 
 /// One rung of the ladder, in the order in which they are climbed: cheap before dear.
@@ -141,6 +141,8 @@ fn is_property(test: &str) -> bool {
     test.starts_with("prop_")
 }
 
+/// What tests on the kernel are behind.
+const KERNEL_FEATURE: &str = "real-kernel";
 /// Where guests' programs have to run: anywhere, without any library.
 const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages whose tests on the kernel do not depend on how fast a machine is.
@@ -157,8 +159,9 @@ const CLUSTER_FEATURE: &str = "walras-testbed/real-cluster,walras/real-cluster";
 
 /// With the feature, so that tests that only some machines can run are linted everywhere.
 fn lint_command(facts: &Facts) -> Call {
-    let features = kernel_features(&facts.workspace.kernel_packages);
-    let features = format!("{features},{BROWSER_FEATURE},{CLUSTER_FEATURE}");
+    let kernel = features(&facts.workspace.kernel_packages, KERNEL_FEATURE);
+    let browser = features(&facts.workspace.browser_packages, BROWSER_TEST);
+    let features = format!("{kernel},{browser},{CLUSTER_FEATURE}");
     Call::cargo("clippy --workspace --all-targets --features").arg(features).args("-- -D warnings")
 }
 
@@ -168,15 +171,19 @@ fn kernel(facts: &Facts) -> Plan {
     if packages.is_empty() {
         return Plan::Broken(format!("no integration test is called `{KERNEL_TEST}`"));
     }
-    let call = Call::cargo("test");
-    let call = packages.iter().fold(call, |call, package| call.arg("--package").arg(package));
-    let call =
-        call.arg("--features").arg(kernel_features(packages)).args("--test").arg(KERNEL_TEST);
-    steps(vec![Step::Run(call.args("--no-fail-fast -- --nocapture"))])
+    steps(vec![Step::Run(special_tests(packages, KERNEL_FEATURE, KERNEL_TEST))])
 }
 
-fn kernel_features(packages: &[String]) -> String {
-    let features = packages.iter().map(|package| format!("{package}/real-kernel"));
+/// The test of this name in each of `packages`, which is behind a feature.
+fn special_tests(packages: &[String], feature: &str, test: &str) -> Call {
+    let call = Call::cargo("test");
+    let call = packages.iter().fold(call, |call, package| call.arg("--package").arg(package));
+    let call = call.arg("--features").arg(features(packages, feature));
+    call.arg("--test").arg(test).args("--no-fail-fast -- --nocapture")
+}
+
+fn features(packages: &[String], feature: &str) -> String {
+    let features = packages.iter().map(|package| format!("{package}/{feature}"));
     features.collect::<Vec<_>>().join(",")
 }
 
@@ -200,19 +207,17 @@ fn guest(facts: &Facts) -> Plan {
     }
 }
 
-/// The test of the dashboard, and the feature that it is behind.
-const BROWSER_TEST: &str = "browser";
-const BROWSER_FEATURE: &str = "walras-host/browser";
-
+/// The tests of the pages.
 fn browser(facts: &Facts) -> Plan {
-    if !facts.workspace.tests.iter().any(|test| test == BROWSER_TEST) {
+    let packages = &facts.workspace.browser_packages;
+    if packages.is_empty() {
         return Plan::Broken(format!("no integration test is called `{BROWSER_TEST}`"));
     }
     if !facts.browser {
         return Plan::NotRun("neither Chromium nor a Debian system to get it from".to_owned());
     }
-    let call = Call::cargo("test --package walras-host --features").arg(BROWSER_FEATURE);
-    let call = call.arg("--test").arg(BROWSER_TEST).args("--no-fail-fast -- --nocapture");
+    // The feature has the name of the test.
+    let call = special_tests(packages, BROWSER_TEST, BROWSER_TEST);
     Plan::Run { needs: vec![Need::Browser], steps: vec![Step::Run(call)], note: None }
 }
 
@@ -362,7 +367,7 @@ impl Tier {
             Self::Guest => {
                 "the market runs on control groups of the second version, in a virtual machine"
             }
-            Self::Browser => "the dashboard works in a real browser, at every width",
+            Self::Browser => "the pages of a node and of a cluster work in a real browser",
             Self::Kube => {
                 "a real Kubernetes starts, resizes a pod in place, breaks, mends and ends"
             }
@@ -456,6 +461,7 @@ mod tests {
                 tests: names(&["browser", "golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
                 kernel_packages: names(&["walras-cgroup", "walras-sim"]),
+                browser_packages: names(&["walras-host", "walras-kube"]),
             },
             guest: true,
             browser: true,
@@ -526,11 +532,21 @@ mod tests {
     }
 
     #[test]
+    fn every_page_is_tested_in_one_browser_where_one_can_be_had() {
+        let expected = "cargo test --package walras-host --package walras-kube --features \
+            walras-host/browser,walras-kube/browser --test browser --no-fail-fast -- --nocapture";
+        assert_eq!(check(Tier::Browser, &facts()), expected);
+        let elsewhere = Facts { browser: false, ..facts() };
+        assert!(check(Tier::Browser, &elsewhere).starts_with("not run: "));
+    }
+
+    #[test]
     fn a_tier_with_nothing_to_do_is_broken() {
         let mut bare = facts();
         bare.workspace = Workspace { packages: vec!["walras".into()], ..Workspace::default() };
         bare.readme_command = None;
-        let broken = [Tier::Property, Tier::Kernel, Tier::Corpus, Tier::Fuzz, Tier::Manual];
+        let broken =
+            [Tier::Property, Tier::Kernel, Tier::Browser, Tier::Corpus, Tier::Fuzz, Tier::Manual];
         for tier in broken {
             assert!(check(tier, &bare).starts_with("broken: "), "{tier:?}");
         }

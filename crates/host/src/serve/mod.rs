@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use crate::board::Board;
 
 pub use self::guard::answer;
-pub use self::page::{Asset, LOOK, PAGE, SCRIPT, pages};
+pub use self::page::{Asset, LOOK, PAGE, SCRIPT, STYLE, pages};
 
 /// Where to listen, and who may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,22 +21,22 @@ pub struct Asset {
 
 /// What a page is.
 pub const PAGE: &str = "text/html; charset=utf-8";
+/// What a style sheet is.
+pub const STYLE: &str = "text/css; charset=utf-8";
 /// What a script is.
 pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What every page of Walras looks like and is written with.
-pub const LOOK: [Asset; 4] = [
-    Asset {
-        path: "/ui/style.css",
-        content_type: "text/css; charset=utf-8",
-        text: include_str!("../../ui/style.css"),
-    },
+pub const LOOK: [Asset; 6] = [
+    Asset { path: "/ui/style.css", content_type: STYLE, text: include_str!("../../ui/style.css") },
     Asset {
         path: "/ui/icon.svg",
         content_type: "image/svg+xml",
         text: include_str!("../../ui/icon.svg"),
     },
     Asset { path: "/ui/link.js", content_type: SCRIPT, text: include_str!("../../ui/link.js") },
+    Asset { path: "/ui/page.js", content_type: SCRIPT, text: include_str!("../../ui/page.js") },
+    Asset { path: "/ui/table.js", content_type: SCRIPT, text: include_str!("../../ui/table.js") },
     Asset { path: "/ui/words.js", content_type: SCRIPT, text: include_str!("../../ui/words.js") },
 ];
 

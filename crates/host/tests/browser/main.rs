@@ -2,19 +2,17 @@
 //!
 //! Pictures of everything are left in the folder that the first test prints, to be looked at.
 
-mod chromium;
 #[path = "../../examples/dashboard/made_up.rs"]
 mod made_up;
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chromium::Chromium;
 use made_up::MadeUp;
 use serde_json::json;
+use walras_browser::{Chromium, Key, Pictures, Scheme, WIDTHS};
 use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
 use walras_core::units::{Millicores, PodUid, Weight};
@@ -41,42 +39,41 @@ fn url(server: &Server) -> String {
     format!("http://{}/", server.address())
 }
 
+fn pictures() -> Pictures {
+    Pictures::new(env!("CARGO_TARGET_TMPDIR"), "dashboard")
+}
+
 fn picture(name: &str) -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("dashboard");
-    fs::create_dir_all(&folder).expect("the target folder can be written");
-    folder.join(format!("{name}.png"))
+    pictures().path(name)
 }
 
 #[test]
 fn the_page_fits_every_width_in_light_and_dark() {
     let (_made_up, server) = served(5);
     let mut browser = Chromium::start();
-    println!("pictures are in {}", picture("").parent().expect("a folder").display());
-    for width in [400, 1400, 2000] {
+    println!("pictures are in {}", pictures().folder().display());
+    for width in WIDTHS {
         let mut backs = Vec::new();
-        for scheme in ["light", "dark"] {
+        for scheme in Scheme::ALL {
             browser.show(&url(&server), width, 900, scheme);
             browser.wait(LIVE);
             browser.wait(PLOTTED);
             browser.wait("document.querySelectorAll('#pods tr[data-uid]').length === 5");
-            let overflow = browser.value("document.documentElement.scrollWidth - innerWidth");
-            assert_eq!(overflow, json!(0), "nothing sticks out at {width}");
-            let cut = "[...document.querySelectorAll('.tile b, .pill')]\
-                .filter((one) => one.scrollWidth > one.clientWidth + 1).length";
-            assert_eq!(browser.value(cut), json!(0), "no figure is cut off at {width}");
+            let case = format!("{width}-{}", scheme.name());
+            browser.assert_usable(&case);
             backs.push(browser.value("getComputedStyle(document.body).backgroundColor"));
-            browser.picture(&picture(&format!("{width}-{scheme}")));
+            browser.picture(&picture(&case));
         }
         assert_ne!(backs[0], backs[1], "dark is another colour than light");
     }
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.assert_no_complaints();
 }
 
 #[test]
 fn a_click_on_a_pod_explains_it_and_escape_closes_it() {
     let (made_up, server) = served(5);
     let mut browser = Chromium::start();
-    browser.show(&url(&server), 1400, 900, "light");
+    browser.show(&url(&server), 1400, 900, Scheme::Light);
     browser.wait("document.querySelector('tr[data-uid=\"systemd/001\"]')");
     browser.value("document.querySelector('tr[data-uid=\"systemd/001\"]').click()");
     browser.wait("document.querySelectorAll('.story li').length >= 6");
@@ -90,16 +87,16 @@ fn a_click_on_a_pod_explains_it_and_escape_closes_it() {
     assert_eq!(changes, json!(told.changes.len()));
     assert_eq!(browser.value("location.hash"), json!("#systemd%2F001"), "it can be linked to");
     browser.picture(&picture("detail"));
-    browser.value("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))");
+    browser.press(Key::Escape);
     browser.wait("document.getElementById('detail').hidden");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.assert_no_complaints();
 }
 
 #[test]
 fn five_hundred_pods_are_sorted_filtered_and_scrolled_with_few_rows_in_the_page() {
     let (_made_up, server) = served(500);
     let mut browser = Chromium::start();
-    browser.show(&url(&server), 1400, 900, "light");
+    browser.show(&url(&server), 1400, 900, Scheme::Light);
     browser.wait("document.getElementById('count').textContent === '500'");
     browser.picture(&picture("500-pods"));
     let rows = "document.querySelectorAll('#pods tr[data-uid]').length";
@@ -118,7 +115,7 @@ fn five_hundred_pods_are_sorted_filtered_and_scrolled_with_few_rows_in_the_page(
          box.dispatchEvent(new Event('input')); })()",
     );
     browser.wait("document.getElementById('count').textContent === '83 of 500'");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.assert_no_complaints();
 }
 
 #[test]
@@ -126,7 +123,7 @@ fn a_daemon_that_is_gone_is_said_and_one_that_returns_is_found() {
     let (made_up, server) = served(5);
     let address = server.address();
     let mut browser = Chromium::start();
-    browser.show(&url(&server), 1400, 900, "light");
+    browser.show(&url(&server), 1400, 900, Scheme::Light);
     browser.wait(LIVE);
     browser.wait(PLOTTED);
     server.stop();
@@ -152,7 +149,7 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
     board.set_problems(vec!["The store cannot be written: <i>disk full</i>.".to_owned()]);
     let server = serve_at(&board, SocketAddr::from(([127, 0, 0, 1], 0)));
     let mut browser = Chromium::start();
-    browser.show(&url(&server), 400, 900, "dark");
+    browser.show(&url(&server), 400, 900, Scheme::Dark);
     browser.wait("document.getElementById('empty').innerText.startsWith('No pods yet.')");
     browser.picture(&picture("empty"));
     let name = "<img src=x onerror=alert(1)>";
@@ -188,5 +185,5 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
     browser.wait("document.querySelectorAll('.story li').length >= 5");
     assert_eq!(browser.value("document.querySelector('.detail h2').textContent"), json!(name));
     browser.picture(&picture("hostile"));
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.assert_no_complaints();
 }

@@ -48,6 +48,14 @@ impl Leadership {
         }
     }
 
+    /// The name in the lease, where there is one.
+    pub(crate) fn holder(&self) -> Option<String> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Elected(elector) => lock(elector).holder().map(str::to_owned),
+        }
+    }
+
     /// Since when it acts, if it does.
     pub(crate) fn acts_since(&self, now: Moment) -> Option<Moment> {
         match self {
@@ -57,7 +65,7 @@ impl Leadership {
     }
 }
 
-fn lock(elector: &Mutex<Elector>) -> MutexGuard<'_, Elector> {
+pub(super) fn lock(elector: &Mutex<Elector>) -> MutexGuard<'_, Elector> {
     // Its methods leave it whole.
     elector.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -16,6 +16,8 @@ mod metrics;
 mod queue;
 mod reconcile;
 mod settings;
+#[cfg(feature = "browser")]
+mod staged;
 mod state;
 mod status;
 mod store;
@@ -49,6 +51,9 @@ use self::queue::Queue;
 use self::settings::Settings;
 use self::store::Store;
 use crate::client::{ConnectError, connect};
+
+#[cfg(feature = "browser")]
+pub use self::staged::Staged;
 
 /// So many allocations are looked at at once: enough to hide the API server's answering time.
 const WORKERS: usize = 8;

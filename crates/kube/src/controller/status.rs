@@ -113,7 +113,7 @@ pub(crate) fn patch(status: &PodAllocationStatus, uid: &str, version: Option<&st
 }
 
 /// What the pod has, its containers together; nothing where one of them does not say.
-fn in_force(pod: Option<&PodFacts>) -> (Option<Millicores>, Option<Millicores>) {
+pub(super) fn in_force(pod: Option<&PodFacts>) -> (Option<Millicores>, Option<Millicores>) {
     let Some(PodFacts { view: Ok(view), seen, .. }) = pod else {
         return (None, None);
     };

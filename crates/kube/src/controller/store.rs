@@ -156,12 +156,12 @@ impl Store {
         is_news.then_some(problem)
     }
 
-    /// Every allocation, and its pod if there is one.
-    pub(crate) fn everything(&self) -> Vec<(Arc<AllocationFacts>, Option<Arc<PodFacts>>)> {
+    /// Every allocation, its pod if there is one, and its own name.
+    pub(crate) fn everything(&self) -> Vec<(Key, Arc<AllocationFacts>, Option<Arc<PodFacts>>)> {
         let inner = self.inner();
         let with_pod = |(key, allocation): (&Key, &Arc<AllocationFacts>)| {
             let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod));
-            (Arc::clone(allocation), pod.cloned())
+            (key.clone(), Arc::clone(allocation), pod.cloned())
         };
         inner.allocations.iter().map(with_pod).collect()
     }

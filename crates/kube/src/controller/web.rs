@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use walras_core::units::Span;
-use walras_host::serve::{Asset, LOOK, PAGE, SCRIPT, answer, pages};
+use walras_host::serve::{Asset, LOOK, PAGE, SCRIPT, STYLE, answer, pages};
 
 use super::Shared;
 use super::metrics::CONTENT_TYPE;
@@ -20,13 +20,12 @@ const STUCK: Span = Span::from_s(30);
 
 /// All paths.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
+    let asset = |path, content_type, text| Asset { path, content_type, text };
     let page = [
-        Asset { path: "/", content_type: PAGE, text: include_str!("../../ui/index.html") },
-        Asset {
-            path: "/ui/cluster.js",
-            content_type: SCRIPT,
-            text: include_str!("../../ui/cluster.js"),
-        },
+        asset("/", PAGE, include_str!("../../ui/index.html")),
+        asset("/ui/cluster.css", STYLE, include_str!("../../ui/cluster.css")),
+        asset("/ui/cluster.js", SCRIPT, include_str!("../../ui/cluster.js")),
+        asset("/ui/standing.js", SCRIPT, include_str!("../../ui/standing.js")),
     ];
     Router::new()
         .route("/api/v1/cluster", get(cluster))

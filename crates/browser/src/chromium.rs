@@ -17,9 +17,31 @@ const START: &str = "exec chromium --headless=new --no-sandbox --disable-gpu --h
     --remote-debugging-pipe --user-data-dir=\"$0\" about:blank \
     3<&0 4>&1 0</dev/null 1>/dev/null 2>/dev/null";
 
+/// Whether a page is to be light or dark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// Dark on light.
+    Light,
+    /// Light on dark.
+    Dark,
+}
+
+/// A key that a page is used with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// To the next control.
+    Tab,
+    /// Does what the control is for.
+    Enter,
+    /// Closes what is open.
+    Escape,
+    /// To the filter.
+    Slash,
+}
+
 /// A browser with one page.
 #[derive(Debug)]
-pub(crate) struct Chromium {
+pub struct Chromium {
     child: Child,
     orders: ChildStdin,
     answers: Receiver<Value>,
@@ -30,8 +52,12 @@ pub(crate) struct Chromium {
     _profile: tempfile::TempDir,
 }
 
+// === impl Chromium ===
+
 impl Chromium {
-    pub(crate) fn start() -> Self {
+    /// Starts one, with an empty page.
+    #[must_use]
+    pub fn start() -> Self {
         let profile = tempfile::tempdir().expect("a folder of its own");
         let mut child = Command::new("sh")
             .args(["-c", START])
@@ -68,18 +94,18 @@ impl Chromium {
     }
 
     /// Shows `url` in a window of this size.
-    pub(crate) fn show(&mut self, url: &str, width: u32, height: u32, scheme: &str) {
+    pub fn show(&mut self, url: &str, width: u32, height: u32, scheme: Scheme) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", &size);
-        let feature = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let feature = json!([{"name": "prefers-color-scheme", "value": scheme.name()}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": feature}));
         self.call("Page.navigate", &json!({"url": url}));
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'");
     }
 
     /// What an expression comes to.
-    pub(crate) fn value(&mut self, expression: &str) -> Value {
+    pub fn value(&mut self, expression: &str) -> Value {
         let asked = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let mut answer = self.call("Runtime.evaluate", &asked);
         assert_eq!(answer.get("exceptionDetails"), None, "{expression}");
@@ -87,7 +113,7 @@ impl Chromium {
     }
 
     /// Waits until an expression is true.
-    pub(crate) fn wait(&mut self, expression: &str) {
+    pub fn wait(&mut self, expression: &str) {
         let end = Instant::now() + PATIENCE;
         // A page that is being left has nothing to evaluate in, so what fails is tried again.
         let asked = json!({"expression": format!("Boolean({expression})"), "returnByValue": true});
@@ -97,15 +123,30 @@ impl Chromium {
         }
     }
 
+    /// Presses a key, as a person would.
+    pub fn press(&mut self, key: Key) {
+        let (name, code, number, text) = match key {
+            Key::Tab => ("Tab", "Tab", 9, ""),
+            Key::Enter => ("Enter", "Enter", 13, "\r"),
+            Key::Escape => ("Escape", "Escape", 27, ""),
+            Key::Slash => ("/", "Slash", 191, "/"),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let event = json!({"type": kind, "key": name, "code": code, "text": text,
+                "windowsVirtualKeyCode": number});
+            self.call("Input.dispatchKeyEvent", &event);
+        }
+    }
+
     /// Writes a picture of what is shown.
-    pub(crate) fn picture(&mut self, path: &Path) {
+    pub fn picture(&mut self, path: &Path) {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}));
         let text = answer["data"].as_str().expect("a picture");
         std::fs::write(path, from_base64(text)).expect("the folder can be written");
     }
 
     /// What the page complained about: exceptions, blocked or missing files.
-    pub(crate) fn complaints(&mut self) -> Vec<String> {
+    pub fn complaints(&mut self) -> Vec<String> {
         std::mem::take(&mut self.complaints)
     }
 
@@ -159,6 +200,22 @@ impl Drop for Chromium {
     }
 }
 
+// === impl Scheme ===
+
+impl Scheme {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Light, Self::Dark];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Light => "light",
+            Self::Dark => "dark",
+        }
+    }
+}
+
 fn from_base64(text: &str) -> Vec<u8> {
     let sextet = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),
@@ -179,4 +236,17 @@ fn from_base64(text: &str) -> Vec<u8> {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::from_base64;
+
+    #[test]
+    fn pictures_are_read_back_whatever_their_length() {
+        assert_eq!(from_base64("TWFu"), b"Man");
+        assert_eq!(from_base64("TWE="), b"Ma");
+        assert_eq!(from_base64("+/8="), [0xfb, 0xff]);
+        assert_eq!(from_base64(""), b"");
+    }
 }
