@@ -52,8 +52,6 @@ pub(crate) struct Memory {
     /// This generation of the allocation is not tried again before this moment, because something
     /// went wrong with it.
     pub(crate) not_before: Option<(i64, Moment)>,
-    /// Since when the node has deferred it.
-    pub(crate) deferred_since: Option<Moment>,
 }
 
 /// A resize that was asked for.

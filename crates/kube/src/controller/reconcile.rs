@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
-use walras_core::resize::{ContainerPatch, Note, Pending};
+use walras_core::resize::{ContainerPatch, Note};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
@@ -244,7 +244,6 @@ fn learn(
     pod: Option<&PodFacts>,
     now: Moment,
 ) -> Option<Span> {
-    memory.deferred_since = None;
     match told.standing {
         Standing::Verified => {
             memory.failures = 0;
@@ -253,12 +252,6 @@ fn learn(
         Standing::Asked if memory.asked.is_none() => {
             let generation = pod.map_or(0, |pod| pod.generation);
             memory.asked = Some(AskedFor { at: now, generation, restarts: Vec::new() });
-        }
-        Standing::Deferred => {
-            let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
-            if let Some(Pending::Deferred { since, .. }) = pending {
-                memory.deferred_since = Some(*since);
-            }
         }
         Standing::Infeasible => {
             if let (None, Some(refused)) =
@@ -272,6 +265,7 @@ fn learn(
         | Standing::Held
         | Standing::Asked
         | Standing::Unverified
+        | Standing::Deferred
         | Standing::Refused
         | Standing::Troubled => {}
     }
