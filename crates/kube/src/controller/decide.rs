@@ -166,7 +166,7 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
         let message = format!("There is no pod {} in this namespace.", allocation.pod);
         return Err(refusal("PodNotFound", message));
     };
-    if allocation.owner.as_ref().is_some_and(|owner| *owner != pod.uid) {
+    if !allocation.owners.is_empty() && !allocation.owners.contains(&pod.uid) {
         return Err(refusal(
             "StalePod",
             "This object belongs to an earlier pod of the same name.".to_owned(),
@@ -485,6 +485,16 @@ mod tests {
         ] {
             assert_eq!(Case::usual().change(place, value).check(), told, "{place}");
         }
+    }
+
+    #[test]
+    fn an_owner_beside_the_pod_does_not_matter() {
+        let owner = |name: &str, uid: &str| {
+            json!({ "apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid })
+        };
+        let owners = json!([owner("other", "u0"), owner("web", "u1")]);
+        let case = Case::usual().change("allocation/metadata/ownerReferences", owners);
+        assert_eq!(case.check(), "app 150m/300m");
     }
 
     #[test]

@@ -61,8 +61,8 @@ pub(crate) struct AllocationFacts {
     /// What it asks for; or why that cannot be read.
     pub(crate) desired: Result<Allocation, String>,
     pub(crate) price: Option<f64>,
-    /// The uid of the pod that owns it, if it names one.
-    pub(crate) owner: Option<String>,
+    /// The uids of the pods that own it: one, unless somebody added others, or none.
+    pub(crate) owners: Vec<String>,
     /// The node whose agent wrote it, as a label has it, if one did.
     pub(crate) node_label: Option<String>,
     pub(crate) status: PodAllocationStatus,
@@ -220,7 +220,7 @@ impl AllocationFacts {
             namespace: spec.namespace,
             pod: spec.pod_name,
             price: spec.shadow_price_cpu,
-            owner: owners.into_iter().find(|owner| owner.kind == "Pod").map(|owner| owner.uid),
+            owners: owners.into_iter().filter(|it| it.kind == "Pod").map(|it| it.uid).collect(),
             node_label: meta.labels.and_then(|mut labels| labels.remove(names::NODE)),
             status: object.status.unwrap_or_default(),
         }
