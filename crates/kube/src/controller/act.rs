@@ -157,7 +157,7 @@ fn event_name(of: &str, nanosecond: i128) -> String {
 }
 
 fn kept(shared: &Shared, key: &Key, pod: &Pod) -> PodFacts {
-    let facts = PodFacts::of(pod, &shared.namespace);
+    let facts = PodFacts::of(pod);
     shared.store.pod_seen(key, facts.clone());
     facts
 }

@@ -84,8 +84,8 @@ impl Key {
 // === impl PodFacts ===
 
 impl PodFacts {
-    /// What matters of `pod`. `own_namespace` is where Walras runs.
-    pub(crate) fn of(pod: &Pod, own_namespace: &str) -> Self {
+    /// What matters of `pod`.
+    pub(crate) fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         let originals = Originals::written(pod).map_err(|error| error.to_string());
         Self {
@@ -93,7 +93,7 @@ impl PodFacts {
             version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
             node: pod.spec.node_name.clone(),
-            view: view(pod, own_namespace),
+            view: view(pod),
             sidecars: pod.spec.init_containers.iter().filter(|one| one.is_sidecar()).count(),
             seen: seen(pod),
             originals: originals.map(|written| written.as_ref().map(originals_of)),
@@ -110,8 +110,7 @@ impl PodFacts {
     }
 }
 
-fn view(pod: &Pod, own_namespace: &str) -> Result<PodView, String> {
-    let namespace = pod.namespace();
+fn view(pod: &Pod) -> Result<PodView, String> {
     let set = |amounts: &Amounts| amounts.cpu.is_some();
     let of_pod = pod.spec.resources.as_ref();
     if of_pod.is_some_and(|resources| set(&resources.requests) || set(&resources.limits)) {
@@ -126,11 +125,10 @@ fn view(pod: &Pod, own_namespace: &str) -> Result<PodView, String> {
             one.name
         ));
     }
-    let excluded = names::EXCLUDED_NAMESPACES.contains(&namespace) || namespace == own_namespace;
     Ok(PodView {
         phase: phase(pod.status.phase.as_deref()),
         deleting: pod.metadata.deletion_timestamp.is_some(),
-        excluded: excluded || has_opted_out(pod),
+        excluded: has_opted_out(pod),
         static_pod: is_static(pod),
         qos: qos(pod.status.qos_class.as_deref()),
         containers: container_views(pod).map_err(|error| format!("{error}."))?,

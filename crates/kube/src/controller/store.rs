@@ -303,7 +303,7 @@ mod tests {
             "status": { "conditions": conditions },
         }))
         .unwrap();
-        store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod, "mbcas-system"));
+        store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
     }
 
     /// How many are infeasible and how many deferred, and for how long.

@@ -137,8 +137,7 @@ impl Take<PodAllocation> for Allocations {
 
 impl Take<Pod> for Pods {
     fn seen(&self, key: &Key, object: Pod) {
-        let facts = PodFacts::of(&object, &self.0.namespace);
-        if let Some(allocation) = self.0.store.pod_seen(key, facts) {
+        if let Some(allocation) = self.0.store.pod_seen(key, PodFacts::of(&object)) {
             self.0.look_at(allocation);
         }
     }
