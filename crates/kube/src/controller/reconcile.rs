@@ -288,8 +288,8 @@ const fn is_refusal(standing: Standing) -> bool {
 /// What people are told of it, if anything.
 fn word(told: &Told) -> Option<Word> {
     let (is_warning, reason) = match told.standing {
+        Standing::Verified | Standing::Settled if told.reason == "Restored" => (false, "Restored"),
         Standing::Verified => (false, "CPUApplied"),
-        Standing::Settled if told.reason == "Restored" => (false, "Restored"),
         Standing::Settled | Standing::Asked => return None,
         Standing::Held if told.reason == "RateLimited" => return None,
         Standing::Held => (false, "CPUSkipped"),
@@ -324,4 +324,23 @@ fn words(containers: &[ContainerPatch]) -> String {
         format!("{} request {} and limit {}", one.name, one.request, one.limit)
     };
     containers.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(standing: Standing, reason: &'static str) -> String {
+        let message = "It is so.".to_owned();
+        let told = Told { phase: Phase::Applied, standing, reason, message, next: None };
+        word(&told).map_or_else(String::new, |word| format!("{}: {}", word.reason, word.note))
+    }
+
+    #[test]
+    fn what_was_given_back_is_called_so_whether_or_not_that_took_a_resize() {
+        assert_eq!(event(Standing::Verified, "Restored"), "Restored: It is so.");
+        assert_eq!(event(Standing::Settled, "Restored"), "Restored: It is so.");
+        assert_eq!(event(Standing::Verified, "Applied"), "CPUApplied: Applied: It is so.");
+        assert_eq!(event(Standing::Settled, "AlreadyApplied"), "");
+    }
 }

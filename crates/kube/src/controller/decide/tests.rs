@@ -256,3 +256,17 @@ fn everybody_gets_everything_back_whatever_single_pods_say() {
     case.settings.mode = Mode::Restore;
     assert_eq!(case.check(), "app 100m/200m");
 }
+
+#[test]
+fn what_was_given_back_is_confirmed_as_restored() {
+    let came_with = json!({"walras.dev/original-resources":
+        r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#});
+    let mut case = Case::usual().change("pod/metadata/annotations", came_with);
+    case.settings.mode = Mode::Restore;
+    let asked = AskedFor { at: NOW, generation: 1, restarts: vec![0] };
+    for (asked, standing) in [(Some(asked), Standing::Verified), (None, Standing::Settled)] {
+        case.memory.asked = asked;
+        let Decision::Tell(told) = case.decide() else { panic!("not told") };
+        assert_eq!((told.standing, told.reason), (standing, "Restored"));
+    }
+}
