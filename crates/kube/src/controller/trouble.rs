@@ -9,6 +9,8 @@ use kube::core::Status;
 use walras_core::rng::Rng;
 use walras_core::units::Span;
 
+use crate::client::words;
+
 /// Why a call did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -43,7 +45,7 @@ impl Trouble {
         if let kube::Error::Api(status) = error {
             Self::of_status(status)
         } else {
-            Self::Unreachable(error.to_string())
+            Self::Unreachable(words(error))
         }
     }
 
