@@ -78,21 +78,22 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
     };
     let api: Api<Lease> = Api::namespaced(client, &shared.namespace);
     let mut last: Option<Lease> = None;
-    let mut acted = false;
+    let mut acted_since = None;
     let mut broken = false;
     loop {
         let now = shared.clock.now();
-        let acts = lock(elector).acts_until(now).is_some();
-        if acts != acted {
-            acted = acts;
-            if acts {
+        let acts_since = lock(elector).acts_since(now);
+        // Also after a moment without the lease that was too short to be noticed here.
+        if acts_since != acted_since {
+            acted_since = acts_since;
+            if acts_since.is_some() {
+                shared.store.others_acted();
                 tracing::info!(me = lock(elector).me(), "this controller acts now");
             } else {
                 tracing::warn!("this controller does not act any more");
             }
         }
-        // Also after a moment without the lease that was too short to be noticed here.
-        if acts && shared.overlooked.swap(false, Ordering::Relaxed) {
+        if acts_since.is_some() && shared.overlooked.swap(false, Ordering::Relaxed) {
             shared.look_at_all(None);
         }
         let step = lock(elector).next(now);

@@ -237,6 +237,14 @@ impl Store {
         }
     }
 
+    /// Somebody else may have acted for a while: what was asked for and what went wrong is
+    /// forgotten, since it may have been asked for otherwise. What a node can never do stays true.
+    pub(crate) fn others_acted(&self) {
+        for memory in self.inner().memory.values_mut() {
+            (memory.asked, memory.failures, memory.not_before) = (None, 0, None);
+        }
+    }
+
     /// What `/metrics` says of it at `now`. How single allocations stand is what their status says:
     /// what was remembered on the way there may be true no more.
     pub(crate) fn figures(&self, now: Moment) -> Figures {
@@ -279,6 +287,7 @@ fn is_older(version: &str, than: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::decide::AskedFor;
     use crate::crd::PodAllocation;
     use crate::pod::Pod;
     use serde_json::{Value, json};
@@ -304,6 +313,24 @@ mod tests {
         }))
         .unwrap();
         store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
+    }
+
+    #[test]
+    fn after_others_acted_nothing_is_waited_for_that_was_asked_before() {
+        let store = Store::default();
+        let key = Key::new("shop", "shop-web");
+        see_pod(&store, "web", &json!([]));
+        see_allocation(&store, "web", 1, "Applying");
+        let mut memory = store.gather(&key).unwrap().memory;
+        memory.history.resize_applied(Moment::ORIGIN);
+        memory.asked = Some(AskedFor { at: Moment::ORIGIN, generation: 2, restarts: vec![0] });
+        memory.not_before = Some((1, Moment::from_ms(60_000)));
+        memory.failures = 3;
+        store.remember(&key, memory.clone());
+        assert_eq!(store.gather(&key).unwrap().memory, memory);
+        store.others_acted();
+        let expected = Memory { asked: None, not_before: None, failures: 0, ..memory };
+        assert_eq!(store.gather(&key).unwrap().memory, expected);
     }
 
     /// How many are infeasible and how many deferred, and for how long.
