@@ -202,6 +202,15 @@ fn resized_at(meta: &ObjectMeta) -> Option<Moment> {
 // === impl AllocationFacts ===
 
 impl AllocationFacts {
+    /// Whether it asks for the same, in the same name.
+    pub(crate) fn same_but_for_status(&self, other: &Self) -> bool {
+        let bare = |one: &Self| {
+            let status = PodAllocationStatus::default();
+            Self { version: String::new(), status, ..one.clone() }
+        };
+        bare(self) == bare(other)
+    }
+
     pub(crate) fn of(object: PodAllocation) -> Self {
         let (meta, spec) = (object.metadata, object.spec);
         let read = |name: &str, text: &str| {

@@ -2,7 +2,7 @@
 //!
 //! Everything is behind one lock that is held for a lookup and never while somebody waits. An
 //! object that is older than the one known is not taken: answers to our own writes arrive here
-//! before the watch has them.
+//! before the watch has them. Only a watch makes something known, and only a watch ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -99,6 +99,17 @@ impl Store {
         (!same && inner.allocations.contains_key(&allocation)).then_some(allocation)
     }
 
+    /// Takes in what a write of ours made of a pod, unless a watch has seen its end.
+    pub(crate) fn pod_written(&self, key: &Key, pod: PodFacts) {
+        let mut inner = self.inner();
+        if let Some(known) = inner.pods.get_mut(key)
+            && known.uid == pod.uid
+            && !is_older(&pod.version, &known.version)
+        {
+            *known = Arc::new(pod);
+        }
+    }
+
     /// A pod is gone. What has to be looked at for it.
     pub(crate) fn pod_gone(&self, key: &Key) -> Option<Key> {
         let mut inner = self.inner();
@@ -117,6 +128,17 @@ impl Store {
         let same = known.is_some_and(|known| known.version == allocation.version);
         inner.allocations.insert(key.clone(), Arc::new(allocation));
         !same
+    }
+
+    /// Takes in what a write of ours made of an allocation, unless a watch has seen its end.
+    pub(crate) fn allocation_written(&self, key: &Key, allocation: AllocationFacts) {
+        let mut inner = self.inner();
+        if let Some(known) = inner.allocations.get_mut(key)
+            && known.uid == allocation.uid
+            && !is_older(&allocation.version, &known.version)
+        {
+            *known = Arc::new(allocation);
+        }
     }
 
     /// An allocation is gone, and with it everything that is remembered of it.
@@ -313,6 +335,26 @@ mod tests {
         }))
         .unwrap();
         store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
+    }
+
+    #[test]
+    fn an_answer_does_not_bring_back_what_is_gone() {
+        let store = Store::default();
+        let (pod_key, key) = (Key::new("shop", "web"), Key::new("shop", "shop-web"));
+        see_pod(&store, "web", &json!([]));
+        see_allocation(&store, "web", 5, "Applying");
+        let known = || (store.figures(Moment::ORIGIN).pods, store.gather(&key));
+        let gathered = known().1.unwrap();
+        let (pod, written) = (gathered.pod.unwrap(), gathered.allocation);
+        let newer = AllocationFacts { version: "6".to_owned(), ..written.as_ref().clone() };
+        store.allocation_written(&key, newer.clone());
+        store.allocation_written(&key, written.as_ref().clone());
+        assert_eq!(*known().1.unwrap().allocation, newer, "the older answer is not taken");
+        store.pod_gone(&pod_key);
+        store.allocation_gone(&key);
+        store.pod_written(&pod_key, pod.as_ref().clone());
+        store.allocation_written(&key, newer);
+        assert!(matches!(known(), (0, None)));
     }
 
     #[test]
