@@ -51,8 +51,15 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         now,
     });
     match decision {
-        Decision::Wait(until) => Some(until),
-        Decision::Tell(told) => tell(shared, client, key, gathered, told, now).await,
+        // Whoever stands in line for nothing would hold up those behind it.
+        Decision::Wait(until) => {
+            shared.queue.leaves_the_line(key);
+            Some(until)
+        }
+        Decision::Tell(told) => {
+            shared.queue.leaves_the_line(key);
+            tell(shared, client, key, gathered, told, now).await
+        }
         Decision::Resize { containers, notes } => {
             let pod = gathered.pod.clone()?;
             if shared.dry_run {
@@ -67,7 +74,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
                 let turns = u64::try_from(before).unwrap_or(u64::MAX).min(TURNS_MAX);
                 return Some(until + Span::from_us(turns * 1_000_000 / u64::from(rate)));
             }
-            shared.queue.had_its_turn(key);
+            shared.queue.leaves_the_line(key);
             let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
             resize(shared, client, gathered, attempt).await
         }
