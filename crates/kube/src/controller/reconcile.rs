@@ -133,7 +133,9 @@ async fn resize(
                 memory.not_before = None;
             }
             shared.store.remember(key, memory.clone());
-            let told = told_of(&trouble, next)?;
+            let Some(told) = told_of(&trouble, next) else {
+                return Some(next);
+            };
             let gathered = shared.store.gather(key).unwrap_or(Gathered {
                 allocation: std::sync::Arc::new(allocation),
                 memory,
