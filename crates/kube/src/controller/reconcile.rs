@@ -4,6 +4,7 @@
 //! before it is changed, and that a resize is attempted before it is asked for. Where nothing is to
 //! be done and nothing new to be said, no call is made.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -58,7 +59,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         }
         Decision::Tell(told) => {
             shared.queue.leaves_the_line(key);
-            tell(shared, client, key, gathered, told, now).await
+            tell(shared, client, key, gathered, told, None, now).await
         }
         Decision::Resize { containers, notes } => {
             let pod = gathered.pod.clone()?;
@@ -98,7 +99,7 @@ async fn resize(
     attempt: Attempt<'_>,
 ) -> Option<Moment> {
     let Attempt { key, containers, now, .. } = attempt;
-    let allocation = gathered.allocation.as_ref().clone();
+    let allocation_before = Arc::clone(&gathered.allocation);
     match ask(shared, client, &gathered, attempt).await {
         Ok(pod) => {
             shared.metrics.resizes.inc();
@@ -137,11 +138,12 @@ async fn resize(
                 return Some(next);
             };
             let gathered = shared.store.gather(key).unwrap_or(Gathered {
-                allocation: std::sync::Arc::new(allocation),
+                allocation: Arc::clone(&allocation_before),
                 memory,
                 ..gathered
             });
-            tell(shared, client, key, gathered, told, shared.clock.now()).await
+            let before = allocation_before.status.reason.as_deref();
+            tell(shared, client, key, gathered, told, before, shared.clock.now()).await
         }
     }
 }
@@ -194,13 +196,15 @@ fn told_of(trouble: &Trouble, next: Moment) -> Option<Told> {
     Some(Told { phase, standing, reason, message, next })
 }
 
-/// Says how it stands, if that is news, and remembers what it means.
+/// Says how it stands, if that is news, and remembers what it means. Where an attempt failed,
+/// `before` is how it stood before that.
 async fn tell(
     shared: &Shared,
     client: &Client,
     key: &Key,
     gathered: Gathered,
     told: Told,
+    before: Option<&str>,
     now: Moment,
 ) -> Option<Moment> {
     let Gathered { allocation, pod, memory, .. } = gathered;
@@ -227,8 +231,11 @@ async fn tell(
             if is_news && is_refusal(told.standing) {
                 shared.metrics.refused(told.reason);
             }
-            // A second resize of the same kind is news as well.
-            if let Some(word) = word(&told).filter(|_| is_news || verified_after.is_some()) {
+            // What fails again in the same way was told, and is tried every minute. A second resize
+            // of the same kind is news.
+            let is_known = before == Some(told.reason);
+            let is_news = is_news && !is_known || verified_after.is_some();
+            if let Some(word) = word(&told).filter(|_| is_news) {
                 act::tell(shared, client, key, &allocation, word).await;
             }
             told.next
