@@ -67,8 +67,9 @@ impl Settings {
         let default = Self::default();
         let mut settings = default.clone();
         if let Some(text) = data.get(MODE) {
-            settings.mode = Mode::read(text.trim()).unwrap_or_else(|error| {
-                refused(MODE, text, error.to_string());
+            settings.mode = Mode::read(text.trim()).unwrap_or_else(|_| {
+                let names = Mode::ALL.map(Mode::name).join(", ");
+                refused(MODE, text, format!("use one of {names}"));
                 old.mode
             });
         }
@@ -159,6 +160,9 @@ mod tests {
         let (settings, problems) = check(&old, &bad);
         assert_eq!(settings, old);
         assert_eq!(problems.len(), 4, "{problems:?}");
+        let told = "mode is `on`: use one of off, limits-only, requests-and-limits, restore; what \
+                    held before goes on";
+        assert_eq!(problems[0], told);
         assert!(problems[1].starts_with("resizesPerSecond is `0`: use a whole"), "{problems:?}");
     }
 
