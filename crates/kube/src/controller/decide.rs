@@ -22,6 +22,9 @@ pub(crate) const PATIENCE: Span = Span::from_s(10);
 /// How often a resize that is not in force yet is looked at after that.
 const LOOK_AGAIN: Span = Span::from_s(30);
 
+/// After so long, whatever another controller asked for is to be seen, whatever the cooldown is.
+const TAKE_OVER: Span = Span::from_s(10);
+
 /// So much may the API server's clock be ahead of ours.
 const CLOCK_SKEW: Span = Span::from_s(5);
 
@@ -260,7 +263,7 @@ pub(crate) fn refused(allocation: &AllocationFacts, pod: &PodFacts) -> Option<Al
 /// Until when nothing may be asked for, whatever the plan says.
 fn barred(situation: &Situation<'_>) -> Option<Moment> {
     // Whoever acted before may have asked for something that is not to be seen yet.
-    let begins = situation.acts_since + situation.settings.cooldown;
+    let begins = situation.acts_since + situation.settings.cooldown.min(TAKE_OVER);
     let failed = situation.memory.not_before;
     let failed = failed.filter(|(generation, _)| *generation == situation.allocation.generation);
     let not_before = failed.map_or(begins, |(_, again)| again.max(begins));

@@ -175,10 +175,15 @@ fn before_the_settings_are_read_nothing_is_changed_whatever_a_pod_says() {
 }
 
 #[test]
-fn a_new_leader_waits_for_one_cooldown() {
+fn a_new_leader_waits_for_one_cooldown_but_not_for_long() {
     let mut case = Case::usual();
     case.acts_since = Moment::from_ms(NOW_MS - 2000);
     assert_eq!(case.check(), "wait 3 s");
+    // A single pod may have to wait for an hour, but not the whole cluster for one lease.
+    case.settings.cooldown = Span::from_s(3600);
+    assert_eq!(case.check(), "wait 8 s");
+    case.acts_since = Moment::from_ms(NOW_MS - 10_000);
+    assert_eq!(case.check(), "app 150m/300m");
 }
 
 #[test]
