@@ -283,8 +283,9 @@ fn learn(
         | Standing::Asked
         | Standing::Unverified
         | Standing::Deferred
-        | Standing::Refused
         | Standing::Troubled => {}
+        // Nobody waits for it any more: if it is obeyed again, that is another resize.
+        Standing::Refused => memory.asked = None,
     }
     None
 }
@@ -350,6 +351,26 @@ mod tests {
         let message = "It is so.".to_owned();
         let told = Told { phase: Phase::Applied, standing, reason, message, next: None };
         word(&told).map_or_else(String::new, |word| format!("{}: {}", word.reason, word.note))
+    }
+
+    #[test]
+    fn a_resize_that_is_not_waited_for_any_more_is_not_confirmed_later() {
+        let object = serde_json::json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": {}, "spec": { "namespace": "shop", "podName": "web",
+                "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+        });
+        let allocation = AllocationFacts::of(serde_json::from_value(object).unwrap());
+        let asked = AskedFor { at: Moment::ORIGIN, generation: 2, restarts: vec![0] };
+        let mut memory = Memory { asked: Some(asked), ..Memory::default() };
+        let mut stands = |standing| {
+            let (phase, message) = (Phase::Pending, String::new());
+            let told = Told { phase, standing, reason: "", message, next: None };
+            learn(&mut memory, &told, &allocation, None, Moment::from_ms(3_600_000))
+        };
+        assert_eq!(stands(Standing::Held), None);
+        assert_eq!(stands(Standing::Refused), None);
+        assert_eq!(stands(Standing::Verified), None, "the mode was off for an hour");
     }
 
     #[test]
