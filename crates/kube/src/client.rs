@@ -3,10 +3,13 @@
 //! Inside a pod with its service account, elsewhere with a kubeconfig. Every call ends in time:
 //! connecting and reading are bounded, also for watches, which the API server keeps alive.
 
+use std::error::Error as _;
 use std::path::Path;
 use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+use kube::runtime::watcher;
 use kube::{Client, Config};
 
 /// How long it may take to connect.
@@ -34,14 +37,40 @@ pub enum ConnectError {
     Client(#[from] kube::Error),
 }
 
-/// An error in the words that a person needs: of an answer, what the API server says, and not
-/// all of its fields.
+/// An error in the words that a person needs: of an answer, what the API server says, and not all
+/// of its fields; of anything else, all that led to it.
 #[must_use]
 pub fn words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
-        return format!("{} ({})", status.message, status.code);
+        return answer(status);
     }
-    error.to_string()
+    let mut told = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let text = deeper.to_string();
+        // Some repeat what they were caused by, and some do not.
+        if !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        cause = deeper.source();
+    }
+    told
+}
+
+/// The same for an error of a watch.
+#[must_use]
+pub fn watch_words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => words(error),
+        watcher::Error::WatchError(status) => answer(status),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+fn answer(status: &Status) -> String {
+    format!("{} ({})", status.message, status.code)
 }
 
 /// A client for the cluster of `kubeconfig`, or the one this process runs in or is told of.
@@ -62,4 +91,44 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     // Whoever asks knows best when to ask again, and tells the user meanwhile.
     config.default_retry = false;
     Ok(Client::try_from(config)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    fn forbidden() -> Box<Status> {
+        let text = r#"{"status": "Failure", "message": "pods is forbidden", "reason": "Forbidden",
+            "code": 403, "metadata": {}, "details": {"kind": "pods"}}"#;
+        Box::new(serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn of_an_answer_only_what_the_api_server_says_is_told() {
+        let error = || kube::Error::Api(forbidden());
+        assert_eq!(words(&error()), "pods is forbidden (403)");
+        for error in [
+            watcher::Error::InitialListFailed(error()),
+            watcher::Error::WatchStartFailed(error()),
+            watcher::Error::WatchFailed(error()),
+            watcher::Error::WatchError(forbidden()),
+        ] {
+            assert_eq!(watch_words(&error), "pods is forbidden (403)", "{error:?}");
+        }
+    }
+
+    /// An error that does not say what it was caused by.
+    #[derive(Debug, thiserror::Error)]
+    #[error("client error (Connect)")]
+    struct Connect(#[source] io::Error);
+
+    #[test]
+    fn why_nobody_answers_is_told_to_the_bottom_and_nothing_twice() {
+        let refused = io::Error::new(io::ErrorKind::ConnectionRefused, "connection refused");
+        let error = kube::Error::Service(Box::new(Connect(refused)));
+        let told = "ServiceError: client error (Connect): connection refused";
+        assert_eq!(words(&error), told);
+        assert_eq!(watch_words(&watcher::Error::WatchStartFailed(error)), told);
+    }
 }

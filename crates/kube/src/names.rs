@@ -3,9 +3,11 @@
 //! Names that begin with `mbcas.io` are those of the predecessor, so that its users change nothing;
 //! what is new begins with `walras.dev`.
 
+use std::collections::BTreeSet;
+
 /// The namespace that Walras is installed into, unless told otherwise.
 pub const NAMESPACE: &str = "mbcas-system";
-/// Namespaces whose pods are left alone, beside the one Walras runs in.
+/// Namespaces whose pods are always left alone, beside the one Walras runs in.
 pub const EXCLUDED_NAMESPACES: [&str; 2] = ["kube-system", NAMESPACE];
 
 /// The agent's settings, a ConfigMap.
@@ -45,6 +47,14 @@ pub const CONTROLLER_MANAGER: &str = "walras-controller";
 /// A label's value can be no longer.
 const LABEL_LONGEST: usize = 63;
 
+/// Namespaces whose pods are left alone, beside the one Walras runs in: those that always are, and
+/// those that the setting `excludedNamespaces` says, with commas between them.
+#[must_use]
+pub fn excluded_namespaces(said: &str) -> BTreeSet<String> {
+    let said = said.split(',').map(str::trim).filter(|name| !name.is_empty());
+    EXCLUDED_NAMESPACES.into_iter().chain(said).map(str::to_owned).collect()
+}
+
 /// A node's name as a label's value: cut where it is too long, but still different from others'.
 #[must_use]
 pub fn node_label(node: &str) -> String {
@@ -66,6 +76,13 @@ pub(crate) fn fnv(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn namespaces_are_said_with_commas_between_them_and_some_need_not_be_said() {
+        let check = |said: &str| Vec::from_iter(excluded_namespaces(said)).join(" ");
+        assert_eq!(check(""), "kube-system mbcas-system");
+        assert_eq!(check(" shop, bank,,kube-system,"), "bank kube-system mbcas-system shop");
+    }
 
     #[test]
     fn a_long_name_of_a_node_is_still_a_label() {

@@ -8,7 +8,7 @@
 
 mod key;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use walras_core::market::Fairness;
 use walras_core::profile::{Profile, ProfileName, Value};
@@ -37,8 +37,8 @@ pub struct AgentConfig {
     pub guaranteed: bool,
     /// Whether no pod gets more than the limit it came with.
     pub respect_limits: bool,
-    /// Namespaces whose pods are left alone, beside those that always are.
-    pub excluded: Vec<String>,
+    /// Namespaces whose pods are left alone, beside the agent's own.
+    pub excluded: BTreeSet<String>,
     /// The least time between two writes of one PodAllocation, except for raises of who is held
     /// back.
     pub write_interval: Span,
@@ -158,7 +158,6 @@ impl AgentConfig {
             keys.problem("prometheusURL", "is not an address that starts with http://".to_owned());
         }
         let excluded = keys.text("excludedNamespaces").unwrap_or_default();
-        let excluded = excluded.split(',').map(str::trim).filter(|name| !name.is_empty());
         let mode = keys.word("mode", &MODES).unwrap_or_default();
         let reserve = keys.percent("systemReservePercent").unwrap_or(Ratio::from_percent(10));
         let baseline = keys.cpu("baselineCPUPerPod").unwrap_or(Millicores::new(100));
@@ -176,7 +175,7 @@ impl AgentConfig {
             baseline,
             guaranteed: keys.flag("manageGuaranteed").unwrap_or(false),
             respect_limits: keys.flag("respectLimits").unwrap_or(false),
-            excluded: excluded.map(str::to_owned).collect(),
+            excluded: names::excluded_namespaces(&excluded),
             write_interval,
             min_change,
             target_latency_ms: latency.filter(|latency| *latency > 0.0),
@@ -248,11 +247,9 @@ fn take_profile(keys: &mut Keys<'_>, mut profile: Profile) -> Profile {
 /// The namespaces that are left alone: those that always are, the agent's own, and what is said.
 #[must_use]
 pub fn excluded(own: &str, config: &AgentConfig) -> Vec<String> {
-    let always = names::EXCLUDED_NAMESPACES.into_iter().chain([own]).map(str::to_owned);
-    let mut all: Vec<String> = always.chain(config.excluded.iter().cloned()).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    let mut all = config.excluded.clone();
+    all.insert(own.to_owned());
+    all.into_iter().collect()
 }
 
 /// A problem with the ConfigMap as a whole.

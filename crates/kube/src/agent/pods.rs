@@ -17,7 +17,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tracing::{debug, info, warn};
 use walras_core::units::Millicores;
 
-use crate::client::WATCH_S;
+use crate::client::{WATCH_S, watch_words};
 use crate::names;
 use crate::pod::{Pod, millicores};
 
@@ -278,7 +278,8 @@ impl Seen {
     }
 
     fn troubled(&mut self, what: &'static str, error: &watcher::Error) {
-        let told = self.troubles.insert(what, error.to_string());
+        let error = watch_words(error);
+        let told = self.troubles.insert(what, error.clone());
         if told.is_none() {
             warn!("{what} cannot be watched for now; what was seen last stays: {error}");
         } else {
@@ -290,5 +291,23 @@ impl Seen {
         if self.troubles.remove(what).is_some() {
             info!("{what} can be watched again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_watched_is_told_in_the_words_of_the_api_server() {
+        let world = World::default();
+        let status = r#"{"message": "pods is forbidden", "reason": "Forbidden", "code": 403}"#;
+        let status = serde_json::from_str(status).unwrap();
+        let error = watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)));
+        world.lock().troubled("pods", &error);
+        let told = "The API server cannot be asked for pods: pods is forbidden (403).";
+        assert_eq!(world.problems(), [told]);
+        world.lock().untroubled("pods");
+        assert_eq!(world.problems(), Vec::<String>::new());
     }
 }

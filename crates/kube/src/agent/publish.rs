@@ -86,9 +86,13 @@ async fn list(client: &Client, label: &str) -> kube::Result<BTreeMap<Key, There>
 fn there(allocation: PodAllocation) -> Option<(Key, There)> {
     let metadata = allocation.metadata;
     let key = Key { namespace: metadata.namespace?, name: metadata.name? };
-    let owner = metadata.owner_references.into_iter().flatten().next();
+    let spec = allocation.spec;
+    // Others may have made it belong to something else as well, which a write does not change.
+    let mut owners = metadata.owner_references.into_iter().flatten();
+    let owner = owners.find(|owner| owner.kind == "Pod" && owner.name == spec.pod_name);
     let uid = owner.map(|owner| owner.uid).unwrap_or_default();
-    Some((key, There { uid, desired: desired_in(&allocation.spec) }))
+    let desired = desired_in(&spec).filter(|_| spec.namespace == key.namespace);
+    Some((key, There { whose: Whose { pod: spec.pod_name, uid }, desired }))
 }
 
 async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {
@@ -167,4 +171,35 @@ fn desired_in(spec: &PodAllocationSpec) -> Option<Desired> {
 fn too_late() -> kube::Error {
     let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the API server did not answer");
     kube::Error::Service(Box::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pod that an object of the namespace `shop` is for, and the limit that it says.
+    fn check(pod: &str, namespace: &str, owners: &[(&str, &str)]) -> (Whose, Option<u64>) {
+        let owner = |(name, uid): &(&str, &str)| {
+            let kind = "Pod";
+            json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": uid })
+        };
+        let object = json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": { "name": "shop-web", "namespace": "shop",
+                "ownerReferences": owners.iter().map(owner).collect::<Vec<_>>() },
+            "spec": { "namespace": namespace, "podName": pod,
+                "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+        });
+        let (_, found) = there(serde_json::from_value(object).unwrap()).unwrap();
+        (found.whose, found.desired.map(|desired| desired.limit.get()))
+    }
+
+    #[test]
+    fn what_is_there_says_for_whom_it_is_and_makes_sense_in_its_own_namespace_only() {
+        let whose = |pod: &str, uid: &str| Whose { pod: pod.to_owned(), uid: uid.to_owned() };
+        let owners = [("other", "u0"), ("web", "u1")];
+        assert_eq!(check("web", "shop", &owners), (whose("web", "u1"), Some(300)));
+        assert_eq!(check("db", "shop", &owners), (whose("db", ""), Some(300)));
+        assert_eq!(check("web", "bank", &owners), (whose("web", "u1"), None));
+    }
 }

@@ -103,8 +103,8 @@ pub(super) async fn write_status(
     let parameters = parameters();
     let call = api.patch_status(&key.name, &parameters, &patch);
     let answer = AllocationFacts::of(within(WITHIN, call).await?);
-    shared.store.allocation_seen(key, answer.clone());
-    if answer.generation != allocation.generation {
+    shared.store.allocation_written(key, answer.clone());
+    if !answer.same_but_for_status(allocation) {
         // The answer is the first to show the new wish; the watch will show nothing that differs.
         shared.look_at(key.clone());
     }
@@ -157,8 +157,8 @@ fn event_name(of: &str, nanosecond: i128) -> String {
 }
 
 fn kept(shared: &Shared, key: &Key, pod: &Pod) -> PodFacts {
-    let facts = PodFacts::of(pod, &shared.namespace);
-    shared.store.pod_seen(key, facts.clone());
+    let facts = PodFacts::of(pod);
+    shared.store.pod_written(key, facts.clone());
     facts
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct AllocationFacts {
     /// What it asks for; or why that cannot be read.
     pub(crate) desired: Result<Allocation, String>,
     pub(crate) price: Option<f64>,
-    /// The uid of the pod that owns it, if it names one.
-    pub(crate) owner: Option<String>,
+    /// The uids of the pods that own it: one, unless somebody added others, or none.
+    pub(crate) owners: Vec<String>,
     /// The node whose agent wrote it, as a label has it, if one did.
     pub(crate) node_label: Option<String>,
     pub(crate) status: PodAllocationStatus,
@@ -84,8 +84,8 @@ impl Key {
 // === impl PodFacts ===
 
 impl PodFacts {
-    /// What matters of `pod`. `own_namespace` is where Walras runs.
-    pub(crate) fn of(pod: &Pod, own_namespace: &str) -> Self {
+    /// What matters of `pod`.
+    pub(crate) fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         let originals = Originals::written(pod).map_err(|error| error.to_string());
         Self {
@@ -93,7 +93,7 @@ impl PodFacts {
             version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
             node: pod.spec.node_name.clone(),
-            view: view(pod, own_namespace),
+            view: view(pod),
             sidecars: pod.spec.init_containers.iter().filter(|one| one.is_sidecar()).count(),
             seen: seen(pod),
             originals: originals.map(|written| written.as_ref().map(originals_of)),
@@ -110,8 +110,7 @@ impl PodFacts {
     }
 }
 
-fn view(pod: &Pod, own_namespace: &str) -> Result<PodView, String> {
-    let namespace = pod.namespace();
+fn view(pod: &Pod) -> Result<PodView, String> {
     let set = |amounts: &Amounts| amounts.cpu.is_some();
     let of_pod = pod.spec.resources.as_ref();
     if of_pod.is_some_and(|resources| set(&resources.requests) || set(&resources.limits)) {
@@ -126,11 +125,10 @@ fn view(pod: &Pod, own_namespace: &str) -> Result<PodView, String> {
             one.name
         ));
     }
-    let excluded = names::EXCLUDED_NAMESPACES.contains(&namespace) || namespace == own_namespace;
     Ok(PodView {
         phase: phase(pod.status.phase.as_deref()),
         deleting: pod.metadata.deletion_timestamp.is_some(),
-        excluded: excluded || has_opted_out(pod),
+        excluded: has_opted_out(pod),
         static_pod: is_static(pod),
         qos: qos(pod.status.qos_class.as_deref()),
         containers: container_views(pod).map_err(|error| format!("{error}."))?,
@@ -204,6 +202,15 @@ fn resized_at(meta: &ObjectMeta) -> Option<Moment> {
 // === impl AllocationFacts ===
 
 impl AllocationFacts {
+    /// Whether it asks for the same, in the same name.
+    pub(crate) fn same_but_for_status(&self, other: &Self) -> bool {
+        let bare = |one: &Self| {
+            let status = PodAllocationStatus::default();
+            Self { version: String::new(), status, ..one.clone() }
+        };
+        bare(self) == bare(other)
+    }
+
     pub(crate) fn of(object: PodAllocation) -> Self {
         let (meta, spec) = (object.metadata, object.spec);
         let read = |name: &str, text: &str| {
@@ -220,7 +227,7 @@ impl AllocationFacts {
             namespace: spec.namespace,
             pod: spec.pod_name,
             price: spec.shadow_price_cpu,
-            owner: owners.into_iter().find(|owner| owner.kind == "Pod").map(|owner| owner.uid),
+            owners: owners.into_iter().filter(|it| it.kind == "Pod").map(|it| it.uid).collect(),
             node_label: meta.labels.and_then(|mut labels| labels.remove(names::NODE)),
             status: object.status.unwrap_or_default(),
         }

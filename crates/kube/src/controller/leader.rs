@@ -17,11 +17,20 @@ use walras_core::lease::{Elector, LeaseSeen, LeaseStep, LeaseTimes};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
-use super::trouble::Trouble;
+use crate::client::words;
 use crate::names;
 
 /// A call about the lease that takes longer has failed.
 const WITHIN: Duration = Duration::from_secs(4);
+
+/// Why a call about the lease did not succeed.
+#[derive(Debug, PartialEq, Eq)]
+enum Failure {
+    /// Somebody else was faster.
+    Overtaken,
+    /// In words.
+    Because(String),
+}
 
 /// Whether this controller acts.
 #[derive(Debug)]
@@ -77,20 +86,22 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
     };
     let api: Api<Lease> = Api::namespaced(client, &shared.namespace);
     let mut last: Option<Lease> = None;
-    let mut acted = false;
+    let mut acted_since = None;
+    let mut broken = false;
     loop {
         let now = shared.clock.now();
-        let acts = lock(elector).acts_until(now).is_some();
-        if acts != acted {
-            acted = acts;
-            if acts {
+        let acts_since = lock(elector).acts_since(now);
+        // Also after a moment without the lease that was too short to be noticed here.
+        if acts_since != acted_since {
+            acted_since = acts_since;
+            if acts_since.is_some() {
+                shared.store.others_acted();
                 tracing::info!(me = lock(elector).me(), "this controller acts now");
             } else {
                 tracing::warn!("this controller does not act any more");
             }
         }
-        // Also after a moment without the lease that was too short to be noticed here.
-        if acts && shared.overlooked.swap(false, Ordering::Relaxed) {
+        if acts_since.is_some() && shared.overlooked.swap(false, Ordering::Relaxed) {
             shared.look_at_all(None);
         }
         let step = lock(elector).next(now);
@@ -110,14 +121,29 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
                 written.await.map(|it| last = it)
             }
         };
-        if let Err(trouble) = done {
+        if done.is_err() {
             lock(elector).lease_failed(shared.clock.now());
-            if let Trouble::Conflict(_) = trouble {
-                tracing::debug!("somebody else wrote the lease");
-            } else {
-                tracing::warn!("the lease: {}", trouble.sentence());
-            }
         }
+        tell(done, &mut broken);
+    }
+}
+
+/// Says what became of a call, and remembers in `broken` whether it was trouble. Once is enough:
+/// the same trouble comes back every few seconds.
+fn tell(done: Result<(), Failure>, broken: &mut bool) {
+    let was_broken = std::mem::replace(broken, matches!(done, Err(Failure::Because(_))));
+    let lease = names::LEASE;
+    match done {
+        Ok(()) if was_broken => tracing::info!("the lease {lease} can be read and written again"),
+        Ok(()) => {}
+        Err(Failure::Overtaken) => tracing::debug!("somebody else wrote the lease {lease}"),
+        Err(Failure::Because(because)) if was_broken => {
+            tracing::debug!("the lease {lease} cannot be read or written: {because}");
+        }
+        Err(Failure::Because(because)) => tracing::warn!(
+            "the lease {lease} cannot be read or written, and without it this controller does not \
+             act; trying again: {because}"
+        ),
     }
 }
 
@@ -150,7 +176,7 @@ async fn look(
     elector: &Mutex<Elector>,
     now: Moment,
     last: &mut Option<Lease>,
-) -> Result<(), Trouble> {
+) -> Result<(), Failure> {
     let found = within(api.get_opt(names::LEASE)).await?;
     lock(elector).lease_seen(found.as_ref().map(seen), now);
     *last = found;
@@ -164,7 +190,7 @@ async fn write(
     version: Option<String>,
     anew: bool,
     now: Moment,
-) -> Result<Option<Lease>, Trouble> {
+) -> Result<Option<Lease>, Failure> {
     let me = lock(elector).me().to_owned();
     let old = last.and_then(|lease| lease.spec.clone()).unwrap_or_default();
     let stamp = Some(MicroTime(Timestamp::now()));
@@ -178,7 +204,9 @@ async fn write(
             acquire_time: if anew { stamp.clone() } else { old.acquire_time },
             holder_identity: Some(me),
             lease_duration_seconds: Some(15),
-            lease_transitions: Some(old.lease_transitions.unwrap_or(0) + i32::from(anew)),
+            lease_transitions: Some(
+                old.lease_transitions.unwrap_or(0).saturating_add(i32::from(anew)),
+            ),
             renew_time: stamp,
             ..LeaseSpec::default()
         }),
@@ -196,11 +224,20 @@ fn parameters() -> PostParams {
     PostParams { field_manager: Some(names::CONTROLLER_MANAGER.to_owned()), dry_run: false }
 }
 
-async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Trouble> {
+async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
     match time::timeout(WITHIN, call).await {
-        Ok(answer) => answer.map_err(|error| Trouble::of(&error)),
-        Err(_) => Err(Trouble::timed_out(WITHIN)),
+        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Err(_) => Err(Failure::Because(format!("no answer within {} s", WITHIN.as_secs()))),
     }
+}
+
+fn failure(error: &kube::Error) -> Failure {
+    if let kube::Error::Api(status) = error
+        && status.code == 409
+    {
+        return Failure::Overtaken;
+    }
+    Failure::Because(words(error))
 }
 
 fn seen(lease: &Lease) -> LeaseSeen {
@@ -210,5 +247,24 @@ fn seen(lease: &Lease) -> LeaseSeen {
         holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
         lasts: Span::from_s(seconds.min(3600)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: &str) -> Failure {
+        failure(&kube::Error::Api(Box::new(serde_json::from_str(status).unwrap())))
+    }
+
+    #[test]
+    fn who_was_slower_is_not_in_trouble_and_trouble_is_told_in_the_words_of_the_api_server() {
+        let slower = r#"{"message": "the object has been modified", "code": 409}"#;
+        assert_eq!(check(slower), Failure::Overtaken);
+        let absent =
+            r#"{"message": "namespaces \"walras\" not found", "code": 404, "metadata": {}}"#;
+        let told = "namespaces \"walras\" not found (404)";
+        assert_eq!(check(absent), Failure::Because(told.to_owned()));
     }
 }

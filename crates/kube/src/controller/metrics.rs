@@ -144,7 +144,8 @@ impl Metrics {
         self.refusals.get_or_create(&Reason { reason }).inc();
     }
 
-    /// All of it, as text.
+    /// All of it, as text. How single allocations stand is told by the controller that acts, so
+    /// that nothing is counted twice.
     pub(crate) fn text(
         &self,
         figures: Figures,
@@ -152,9 +153,10 @@ impl Metrics {
         acts: bool,
     ) -> Result<String, fmt::Error> {
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        self.infeasible.set(whole(figures.infeasible));
-        self.deferred.set(whole(figures.deferred));
-        self.deferred_age.set(seconds(figures.deferred_age_max));
+        let told = if acts { figures } else { Figures::default() };
+        self.infeasible.set(whole(told.infeasible));
+        self.deferred.set(whole(told.deferred));
+        self.deferred_age.set(seconds(told.deferred_age_max));
         self.leader.set(i64::from(acts));
         self.queue_depth.set(whole(waiting));
         self.allocations.set(whole(figures.allocations));
@@ -170,4 +172,35 @@ impl Metrics {
 #[expect(clippy::cast_precision_loss, reason = "a display value; exact up to 2^53 microseconds")]
 fn seconds(span: Span) -> f64 {
     span.as_us() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_act_any_more_does_not_tell_how_allocations_stand() {
+        let metrics = Metrics::new();
+        let figures = Figures {
+            allocations: 7,
+            infeasible: 2,
+            deferred: 3,
+            deferred_age_max: Span::from_s(60),
+            ..Figures::default()
+        };
+        let told = |acts: bool| metrics.text(figures, 0, acts).unwrap();
+        let has = |text: &str, line: &str| text.lines().any(|one| one == line);
+        let (acting, standing_by) = (told(true), told(false));
+        for (name, acts, stands_by) in [
+            ("leader", "1", "0"),
+            ("infeasible", "2", "0"),
+            ("deferred", "3", "0"),
+            ("deferred_age_seconds", "60.0", "0.0"),
+            ("allocations", "7", "7"),
+        ] {
+            assert!(has(&acting, &format!("walras_controller_{name} {acts}")), "{acting}");
+            let line = format!("walras_controller_{name} {stands_by}");
+            assert!(has(&standing_by, &line), "{standing_by}");
+        }
+    }
 }

@@ -36,7 +36,7 @@ use kube::Client;
 use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch as channel;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time;
 use walras_core::resize::Bucket;
 use walras_core::rng::Rng;
@@ -89,6 +89,10 @@ pub enum ControllerError {
     /// The system does not let it begin.
     #[error("the controller cannot start: {0}")]
     System(#[from] std::io::Error),
+    /// Something that should go on for ever did not. What is left would look healthy and do
+    /// nothing, so it all ends, and whoever runs it begins anew.
+    #[error("a part of the controller has ended, which is a fault of Walras: {0}")]
+    Ended(String),
 }
 
 /// What all parts of the controller share.
@@ -115,7 +119,7 @@ pub(crate) struct Shared {
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It cannot begin. Once it runs, it goes on whatever happens to the cluster.
+/// It cannot begin. Once it runs, it goes on whatever happens to the cluster, unless it is broken.
 pub fn run(options: &Options) -> Result<(), ControllerError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run_until_told(options))
@@ -136,26 +140,34 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     background.spawn(watch::pods(Arc::clone(&shared), client.clone()));
     background.spawn(watch::namespaces(Arc::clone(&shared), client.clone()));
     background.spawn(watch::settings(Arc::clone(&shared), client.clone()));
-    background.spawn(leader::campaign(Arc::clone(&shared), client.clone()));
+    if let Leadership::Elected(_) = shared.leadership {
+        background.spawn(leader::campaign(Arc::clone(&shared), client.clone()));
+    }
     background.spawn(beat(Arc::clone(&shared)));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
         workers.spawn(work(Arc::clone(&shared), client.clone(), stopping.clone()));
     }
 
-    tokio::select! {
-        _ = stop.0.recv() => {}
-        _ = stop.1.recv() => {}
-    }
+    let outcome = tokio::select! {
+        _ = stop.0.recv() => Ok(()),
+        _ = stop.1.recv() => Ok(()),
+        Some(ended) = background.join_next() => Err(ended),
+        Some(ended) = workers.join_next() => Err(ended),
+    };
     tracing::info!("stopping");
     tell_workers.send(true).ok();
     time::timeout(STOP_WITHIN, async { while workers.join_next().await.is_some() {} }).await.ok();
     // Nobody acts any more when the lease is given back, not even in the middle of a call.
     workers.shutdown().await;
-    background.abort_all();
+    background.shutdown().await;
     leader::release(&shared, client).await;
     server.stop();
-    Ok(())
+    outcome.map_err(|ended| ControllerError::Ended(why_it_ended(ended)))
+}
+
+fn why_it_ended(ended: Result<(), JoinError>) -> String {
+    ended.map_or_else(|error| error.to_string(), |()| "it returned".to_owned())
 }
 
 /// Looks at what is due, one after another, until told to stop.

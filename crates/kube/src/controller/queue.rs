@@ -54,8 +54,8 @@ impl Queue {
         inner.in_line.iter().filter(|(other, at)| (**at, *other) < (since, key)).count()
     }
 
-    /// It was the turn of `key`.
-    pub(crate) fn had_its_turn(&self, key: &Key) {
+    /// It was the turn of `key`, or it wants no resize any more.
+    pub(crate) fn leaves_the_line(&self, key: &Key) {
         self.inner().in_line.remove(key);
     }
 
@@ -181,7 +181,7 @@ mod tests {
             queue.done(key(name), Some(at(5)));
         }
         assert_eq!(queue.inner().take(at(5)), Ok(key("b")));
-        queue.had_its_turn(&key("b"));
+        queue.leaves_the_line(&key("b"));
         queue.done(key("b"), Some(at(5)));
         assert_eq!(queue.inner().take(at(5)), Ok(key("a")));
         queue.stands_in_line(&key("a"), at(5));

@@ -4,11 +4,12 @@
 //! before it is changed, and that a resize is attempted before it is asked for. Where nothing is to
 //! be done and nothing new to be said, no call is made.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
-use walras_core::resize::{ContainerPatch, Note, Pending, is_cut};
+use walras_core::resize::{ContainerPatch, Note, is_cut};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
@@ -44,14 +45,22 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         allocation: &gathered.allocation,
         pod: gathered.pod.as_deref(),
         namespace_mode: gathered.namespace_mode.as_deref(),
+        own_namespace: &shared.namespace,
         settings: &gathered.settings,
         memory: &gathered.memory,
         acts_since,
         now,
     });
     match decision {
-        Decision::Wait(until) => Some(until),
-        Decision::Tell(told) => tell(shared, client, key, gathered, told, now).await,
+        // Whoever stands in line for nothing would hold up those behind it.
+        Decision::Wait(until) => {
+            shared.queue.leaves_the_line(key);
+            Some(until)
+        }
+        Decision::Tell(told) => {
+            shared.queue.leaves_the_line(key);
+            tell(shared, client, key, gathered, told, None, now).await
+        }
         Decision::Resize { containers, notes } => {
             let pod = gathered.pod.clone()?;
             if shared.dry_run {
@@ -66,7 +75,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
                 let turns = u64::try_from(before).unwrap_or(u64::MAX).min(TURNS_MAX);
                 return Some(until + Span::from_us(turns * 1_000_000 / u64::from(rate)));
             }
-            shared.queue.had_its_turn(key);
+            shared.queue.leaves_the_line(key);
             let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
             resize(shared, client, gathered, attempt).await
         }
@@ -90,7 +99,7 @@ async fn resize(
     attempt: Attempt<'_>,
 ) -> Option<Moment> {
     let Attempt { key, containers, now, .. } = attempt;
-    let allocation = gathered.allocation.as_ref().clone();
+    let allocation_before = Arc::clone(&gathered.allocation);
     match ask(shared, client, &gathered, attempt).await {
         Ok(pod) => {
             shared.metrics.resizes.inc();
@@ -126,13 +135,16 @@ async fn resize(
                 memory.not_before = None;
             }
             shared.store.remember(key, memory.clone());
-            let told = told_of(&trouble, next)?;
+            let Some(told) = told_of(&trouble, next) else {
+                return Some(next);
+            };
             let gathered = shared.store.gather(key).unwrap_or(Gathered {
-                allocation: std::sync::Arc::new(allocation),
+                allocation: Arc::clone(&allocation_before),
                 memory,
                 ..gathered
             });
-            tell(shared, client, key, gathered, told, shared.clock.now()).await
+            let before = allocation_before.status.reason.as_deref();
+            tell(shared, client, key, gathered, told, before, shared.clock.now()).await
         }
     }
 }
@@ -185,13 +197,15 @@ fn told_of(trouble: &Trouble, next: Moment) -> Option<Told> {
     Some(Told { phase, standing, reason, message, next })
 }
 
-/// Says how it stands, if that is news, and remembers what it means.
+/// Says how it stands, if that is news, and remembers what it means. Where an attempt failed,
+/// `before` is how it stood before that.
 async fn tell(
     shared: &Shared,
     client: &Client,
     key: &Key,
     gathered: Gathered,
     told: Told,
+    before: Option<&str>,
     now: Moment,
 ) -> Option<Moment> {
     let Gathered { allocation, pod, memory, .. } = gathered;
@@ -218,8 +232,11 @@ async fn tell(
             if is_news && is_refusal(told.standing) {
                 shared.metrics.refused(told.reason);
             }
-            // A second resize of the same kind is news as well.
-            if let Some(word) = word(&told).filter(|_| is_news || verified_after.is_some()) {
+            // What fails again in the same way was told, and is tried every minute. A second resize
+            // of the same kind is news.
+            let is_known = before == Some(told.reason);
+            let is_news = is_news && !is_known || verified_after.is_some();
+            if let Some(word) = word(&told).filter(|_| is_news) {
                 act::tell(shared, client, key, &allocation, word).await;
             }
             told.next
@@ -245,7 +262,6 @@ fn learn(
     pod: Option<&PodFacts>,
     now: Moment,
 ) -> Option<Span> {
-    memory.deferred_since = None;
     match told.standing {
         Standing::Verified => {
             memory.failures = 0;
@@ -254,12 +270,6 @@ fn learn(
         Standing::Asked if memory.asked.is_none() => {
             let generation = pod.map_or(0, |pod| pod.generation);
             memory.asked = Some(AskedFor { at: now, generation, restarts: Vec::new() });
-        }
-        Standing::Deferred => {
-            let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
-            if let Some(Pending::Deferred { since, .. }) = pending {
-                memory.deferred_since = Some(*since);
-            }
         }
         Standing::Infeasible => {
             if let (None, Some(refused)) =
@@ -273,8 +283,10 @@ fn learn(
         | Standing::Held
         | Standing::Asked
         | Standing::Unverified
-        | Standing::Refused
+        | Standing::Deferred
         | Standing::Troubled => {}
+        // Nobody waits for it any more: if it is obeyed again, that is another resize.
+        Standing::Refused => memory.asked = None,
     }
     None
 }
@@ -294,8 +306,8 @@ const fn is_refusal(standing: Standing) -> bool {
 /// What people are told of it, if anything.
 fn word(told: &Told) -> Option<Word> {
     let (is_warning, reason) = match told.standing {
+        Standing::Verified | Standing::Settled if told.reason == "Restored" => (false, "Restored"),
         Standing::Verified => (false, "CPUApplied"),
-        Standing::Settled if told.reason == "Restored" => (false, "Restored"),
         Standing::Settled | Standing::Asked => return None,
         Standing::Held if told.reason == "RateLimited" => return None,
         Standing::Held => (false, "CPUSkipped"),
@@ -330,4 +342,43 @@ fn words(containers: &[ContainerPatch]) -> String {
         format!("{} request {} and limit {}", one.name, one.request, one.limit)
     };
     containers.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(standing: Standing, reason: &'static str) -> String {
+        let message = "It is so.".to_owned();
+        let told = Told { phase: Phase::Applied, standing, reason, message, next: None };
+        word(&told).map_or_else(String::new, |word| format!("{}: {}", word.reason, word.note))
+    }
+
+    #[test]
+    fn a_resize_that_is_not_waited_for_any_more_is_not_confirmed_later() {
+        let object = serde_json::json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": {}, "spec": { "namespace": "shop", "podName": "web",
+                "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+        });
+        let allocation = AllocationFacts::of(serde_json::from_value(object).unwrap());
+        let asked = AskedFor { at: Moment::ORIGIN, generation: 2, restarts: vec![0] };
+        let mut memory = Memory { asked: Some(asked), ..Memory::default() };
+        let mut stands = |standing| {
+            let (phase, message) = (Phase::Pending, String::new());
+            let told = Told { phase, standing, reason: "", message, next: None };
+            learn(&mut memory, &told, &allocation, None, Moment::from_ms(3_600_000))
+        };
+        assert_eq!(stands(Standing::Held), None);
+        assert_eq!(stands(Standing::Refused), None);
+        assert_eq!(stands(Standing::Verified), None, "the mode was off for an hour");
+    }
+
+    #[test]
+    fn what_was_given_back_is_called_so_whether_or_not_that_took_a_resize() {
+        assert_eq!(event(Standing::Verified, "Restored"), "Restored: It is so.");
+        assert_eq!(event(Standing::Settled, "Restored"), "Restored: It is so.");
+        assert_eq!(event(Standing::Verified, "Applied"), "CPUApplied: Applied: It is so.");
+        assert_eq!(event(Standing::Settled, "AlreadyApplied"), "");
+    }
 }

@@ -5,12 +5,13 @@
 //! on, and before the first one nothing is changed: whoever deletes it by mistake, or says a mode
 //! that cannot be read, must not set a whole cluster moving.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use walras_core::resize::Rules;
 use walras_core::units::Span;
 
+use crate::names;
 use crate::pod::Mode;
 
 /// What the controller keeps to.
@@ -26,12 +27,15 @@ pub(crate) struct Settings {
     pub(crate) cooldown: Span,
     /// Whether Guaranteed pods are sized, too, unless they say something of their own.
     pub(crate) manage_guaranteed: bool,
+    /// Namespaces whose pods are left alone, beside the controller's own.
+    pub(crate) excluded: BTreeSet<String>,
 }
 
 const MODE: &str = "mode";
 const RATE: &str = "resizesPerSecond";
 const COOLDOWN: &str = "cooldown";
 const MANAGE_GUARANTEED: &str = "manageGuaranteed";
+const EXCLUDED: &str = "excludedNamespaces";
 const RATE_MAX: u32 = 1000;
 const COOLDOWN_MAX: Span = Span::from_s(3600);
 
@@ -43,6 +47,7 @@ impl Default for Settings {
             resizes_per_second: NonZeroU32::new(10).expect("ten is not zero"),
             cooldown: Rules::DEFAULT.cooldown,
             manage_guaranteed: Rules::DEFAULT.manage_guaranteed,
+            excluded: names::excluded_namespaces(""),
         }
     }
 }
@@ -62,8 +67,9 @@ impl Settings {
         let default = Self::default();
         let mut settings = default.clone();
         if let Some(text) = data.get(MODE) {
-            settings.mode = Mode::read(text.trim()).unwrap_or_else(|error| {
-                refused(MODE, text, error.to_string());
+            settings.mode = Mode::read(text.trim()).unwrap_or_else(|_| {
+                let names = Mode::ALL.map(Mode::name).join(", ");
+                refused(MODE, text, format!("use one of {names}"));
                 old.mode
             });
         }
@@ -87,6 +93,9 @@ impl Settings {
                 refused(MANAGE_GUARANTEED, text, "use true or false".to_owned());
                 old.manage_guaranteed
             });
+        }
+        if let Some(text) = data.get(EXCLUDED) {
+            settings.excluded = names::excluded_namespaces(text);
         }
         (settings, problems)
     }
@@ -133,21 +142,27 @@ mod tests {
             ("resizesPerSecond", "3"),
             ("cooldown", "1500ms"),
             ("manageGuaranteed", "true"),
+            ("excludedNamespaces", "bank, mail"),
         ];
         let (old, problems) = check(&Settings::default(), &good);
         assert_eq!(problems, Vec::<String>::new());
         assert_eq!(old.mode, Mode::LimitsOnly);
         assert_eq!(old.cooldown, Span::from_ms(1500));
         assert!(old.manage_guaranteed);
+        assert!(old.excluded.contains("mail") && old.excluded.contains("kube-system"), "{old:?}");
         let bad = [
             ("mode", "on"),
             ("resizesPerSecond", "0"),
             ("cooldown", "5"),
             ("manageGuaranteed", "yes"),
+            ("excludedNamespaces", "bank, mail"),
         ];
         let (settings, problems) = check(&old, &bad);
         assert_eq!(settings, old);
         assert_eq!(problems.len(), 4, "{problems:?}");
+        let told = "mode is `on`: use one of off, limits-only, requests-and-limits, restore; what \
+                    held before goes on";
+        assert_eq!(problems[0], told);
         assert!(problems[1].starts_with("resizesPerSecond is `0`: use a whole"), "{problems:?}");
     }
 

@@ -86,7 +86,7 @@ mod tests {
                 "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
             "status": status,
         });
-        let pod = PodFacts::of(&serde_json::from_value(pod).unwrap(), "mbcas-system");
+        let pod = PodFacts::of(&serde_json::from_value(pod).unwrap());
         let one = AllocationFacts::of(serde_json::from_value(object).unwrap());
         allocation(&Key::new("shop", "shop-web"), &one, Some(&pod))
     }

@@ -2,11 +2,12 @@
 //!
 //! Everything is behind one lock that is held for a lookup and never while somebody waits. An
 //! object that is older than the one known is not taken: answers to our own writes arrive here
-//! before the watch has them.
+//! before the watch has them. Only a watch makes something known, and only a watch ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use walras_core::resize::Pending;
 use walras_core::units::{Moment, Span};
 
 use super::decide::Memory;
@@ -70,8 +71,11 @@ pub(crate) struct Gathered {
 pub(crate) struct Figures {
     pub(crate) allocations: usize,
     pub(crate) pods: usize,
+    /// Allocations that the node has refused for good.
     pub(crate) infeasible: usize,
+    /// Allocations that the node has no room for now.
     pub(crate) deferred: usize,
+    /// For how long the longest of them has waited.
     pub(crate) deferred_age_max: Span,
     pub(crate) problems: usize,
 }
@@ -95,6 +99,17 @@ impl Store {
         (!same && inner.allocations.contains_key(&allocation)).then_some(allocation)
     }
 
+    /// Takes in what a write of ours made of a pod, unless a watch has seen its end.
+    pub(crate) fn pod_written(&self, key: &Key, pod: PodFacts) {
+        let mut inner = self.inner();
+        if let Some(known) = inner.pods.get_mut(key)
+            && known.uid == pod.uid
+            && !is_older(&pod.version, &known.version)
+        {
+            *known = Arc::new(pod);
+        }
+    }
+
     /// A pod is gone. What has to be looked at for it.
     pub(crate) fn pod_gone(&self, key: &Key) -> Option<Key> {
         let mut inner = self.inner();
@@ -113,6 +128,17 @@ impl Store {
         let same = known.is_some_and(|known| known.version == allocation.version);
         inner.allocations.insert(key.clone(), Arc::new(allocation));
         !same
+    }
+
+    /// Takes in what a write of ours made of an allocation, unless a watch has seen its end.
+    pub(crate) fn allocation_written(&self, key: &Key, allocation: AllocationFacts) {
+        let mut inner = self.inner();
+        if let Some(known) = inner.allocations.get_mut(key)
+            && known.uid == allocation.uid
+            && !is_older(&allocation.version, &known.version)
+        {
+            *known = Arc::new(allocation);
+        }
     }
 
     /// An allocation is gone, and with it everything that is remembered of it.
@@ -233,21 +259,40 @@ impl Store {
         }
     }
 
+    /// Somebody else may have acted for a while: what was asked for and what went wrong is
+    /// forgotten, since it may have been asked for otherwise. What a node can never do stays true.
+    pub(crate) fn others_acted(&self) {
+        for memory in self.inner().memory.values_mut() {
+            (memory.asked, memory.failures, memory.not_before) = (None, 0, None);
+        }
+    }
+
+    /// What `/metrics` says of it at `now`. How single allocations stand is what their status says:
+    /// what was remembered on the way there may be true no more.
     pub(crate) fn figures(&self, now: Moment) -> Figures {
         let inner = self.inner();
-        let deferred = || inner.memory.values().filter_map(|memory| memory.deferred_since);
-        Figures {
+        let mut figures = Figures {
             allocations: inner.allocations.len(),
             pods: inner.pods.len(),
-            infeasible: inner
-                .memory
-                .values()
-                .filter(|one| one.history.infeasible.is_some())
-                .count(),
-            deferred: deferred().count(),
-            deferred_age_max: deferred().map(|since| now.since(since)).max().unwrap_or_default(),
             problems: inner.problems.len(),
+            ..Figures::default()
+        };
+        for (key, allocation) in &inner.allocations {
+            match allocation.status.reason.as_deref() {
+                Some("Infeasible") => figures.infeasible += 1,
+                Some("Deferred") => {
+                    figures.deferred += 1;
+                    let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod));
+                    let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
+                    if let Some(Pending::Deferred { since, .. }) = pending {
+                        let age = now.since(*since);
+                        figures.deferred_age_max = figures.deferred_age_max.max(age);
+                    }
+                }
+                Some(_) | None => {}
+            }
         }
+        figures
     }
 }
 
@@ -259,4 +304,104 @@ fn allocation_of(pod: &Key, facts: &PodFacts) -> Key {
 fn is_older(version: &str, than: &str) -> bool {
     let number = |version: &str| version.parse::<u64>().ok();
     number(version).is_some_and(|version| number(than).is_some_and(|than| version < than))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::decide::AskedFor;
+    use crate::crd::PodAllocation;
+    use crate::pod::Pod;
+    use serde_json::{Value, json};
+
+    fn see_allocation(store: &Store, name: &str, version: u64, reason: &str) {
+        let object: PodAllocation = serde_json::from_value(json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": { "name": format!("shop-{name}"), "namespace": "shop", "uid": "a1",
+                "resourceVersion": version.to_string() },
+            "spec": { "namespace": "shop", "podName": name,
+                "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+            "status": { "reason": reason },
+        }))
+        .unwrap();
+        store.allocation_seen(&Key::of(&object.metadata), AllocationFacts::of(object));
+    }
+
+    fn see_pod(store: &Store, name: &str, conditions: &Value) {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": name, "namespace": "shop", "uid": "u1", "resourceVersion": "1" },
+            "spec": { "containers": [] },
+            "status": { "conditions": conditions },
+        }))
+        .unwrap();
+        store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
+    }
+
+    #[test]
+    fn an_answer_does_not_bring_back_what_is_gone() {
+        let store = Store::default();
+        let (pod_key, key) = (Key::new("shop", "web"), Key::new("shop", "shop-web"));
+        see_pod(&store, "web", &json!([]));
+        see_allocation(&store, "web", 5, "Applying");
+        let known = || (store.figures(Moment::ORIGIN).pods, store.gather(&key));
+        let gathered = known().1.unwrap();
+        let (pod, written) = (gathered.pod.unwrap(), gathered.allocation);
+        let newer = AllocationFacts { version: "6".to_owned(), ..written.as_ref().clone() };
+        store.allocation_written(&key, newer.clone());
+        store.allocation_written(&key, written.as_ref().clone());
+        assert_eq!(*known().1.unwrap().allocation, newer, "the older answer is not taken");
+        store.pod_gone(&pod_key);
+        store.allocation_gone(&key);
+        store.pod_written(&pod_key, pod.as_ref().clone());
+        store.allocation_written(&key, newer);
+        assert!(matches!(known(), (0, None)));
+    }
+
+    #[test]
+    fn after_others_acted_nothing_is_waited_for_that_was_asked_before() {
+        let store = Store::default();
+        let key = Key::new("shop", "shop-web");
+        see_pod(&store, "web", &json!([]));
+        see_allocation(&store, "web", 1, "Applying");
+        let mut memory = store.gather(&key).unwrap().memory;
+        memory.history.resize_applied(false, Moment::ORIGIN);
+        memory.asked = Some(AskedFor { at: Moment::ORIGIN, generation: 2, restarts: vec![0] });
+        memory.not_before = Some((1, Moment::from_ms(60_000)));
+        memory.failures = 3;
+        store.remember(&key, memory.clone());
+        assert_eq!(store.gather(&key).unwrap().memory, memory);
+        store.others_acted();
+        let expected = Memory { asked: None, not_before: None, failures: 0, ..memory };
+        assert_eq!(store.gather(&key).unwrap().memory, expected);
+    }
+
+    /// How many are infeasible and how many deferred, and for how long.
+    fn figures(store: &Store) -> (usize, usize, Span) {
+        let figures = store.figures(Moment::from_ms(1_800_000_000_000));
+        (figures.infeasible, figures.deferred, figures.deferred_age_max)
+    }
+
+    #[test]
+    fn figures_count_how_allocations_stand_and_not_how_they_once_stood() {
+        let store = Store::default();
+        let waits = json!([{"type": "PodResizePending", "status": "True", "reason": "Deferred",
+            "lastTransitionTime": "2027-01-15T07:53:20Z"}]);
+        see_pod(&store, "waits", &waits);
+        see_allocation(&store, "waits", 1, "Deferred");
+        for name in ["fixed", "gone"] {
+            see_pod(&store, name, &json!([]));
+            see_allocation(&store, name, 1, "Infeasible");
+            let key = Key::new("shop", &format!("shop-{name}"));
+            let mut memory = store.gather(&key).unwrap().memory;
+            let asked = store.gather(&key).unwrap().allocation.desired.clone().unwrap();
+            memory.history.resize_refused_as_infeasible(&asked, Moment::ORIGIN);
+            store.remember(&key, memory);
+        }
+        assert_eq!(figures(&store), (2, 1, Span::from_s(400)));
+        see_allocation(&store, "fixed", 2, "Applied");
+        store.allocation_gone(&Key::new("shop", "shop-gone"));
+        assert_eq!(figures(&store), (0, 1, Span::from_s(400)));
+        see_allocation(&store, "waits", 2, "Applied");
+        assert_eq!(figures(&store), (0, 0, Span::ZERO));
+    }
 }

@@ -9,6 +9,8 @@ use kube::core::Status;
 use walras_core::rng::Rng;
 use walras_core::units::Span;
 
+use crate::client::words;
+
 /// Why a call did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -43,7 +45,7 @@ impl Trouble {
         if let kube::Error::Api(status) = error {
             Self::of_status(status)
         } else {
-            Self::Unreachable(error.to_string())
+            Self::Unreachable(words(error))
         }
     }
 
@@ -53,6 +55,13 @@ impl Trouble {
         let causes = details.map(|details| &*details.causes).unwrap_or_default();
         let has_cause = |reason| causes.iter().any(|cause| cause.reason == reason);
         match status.code {
+            // It is not the object that is missing but the path: before Kubernetes 1.33 there is no
+            // `pods/resize`. No watch will ever tell of that.
+            404 if message.contains("could not find the requested resource")
+                || message.contains("page not found") =>
+            {
+                Self::Refused(message)
+            }
             404 | 410 => Self::Gone,
             409 => Self::Conflict(message),
             // It is another object of the same name.
@@ -71,7 +80,8 @@ impl Trouble {
             401 | 403 => Self::Forbidden(message),
             429 => {
                 let after = details.map_or(0, |details| details.retry_after_seconds);
-                Self::Busy((after > 0).then(|| Span::from_s(after.into())), message)
+                let after = (after > 0).then(|| Span::from_s(after.into()).min(LONGEST));
+                Self::Busy(after, message)
             }
             400..=499 => Self::Refused(message),
             _ => Self::Unreachable(message),
@@ -100,8 +110,10 @@ impl Trouble {
     /// The sentence for people.
     pub(crate) fn sentence(&self) -> String {
         match self {
-            Self::Gone => "The pod is gone.".to_owned(),
-            Self::Conflict(said) => format!("Somebody else changed the pod meanwhile: {said}."),
+            Self::Gone => "The pod or its PodAllocation is gone.".to_owned(),
+            Self::Conflict(said) => {
+                format!("Somebody else changed the pod or its PodAllocation meanwhile: {said}.")
+            }
             Self::Infeasible(said) => format!("The node can never give this much: {said}."),
             Self::Quota(said) => {
                 format!("A ResourceQuota of the namespace does not allow it: {said}.")
@@ -112,7 +124,9 @@ impl Trouble {
             Self::Forbidden(said) => format!("The controller is not permitted to do it: {said}."),
             Self::Refused(said) => format!("The API server refuses the patch: {said}."),
             Self::Busy(_, said) => format!("The API server is busy: {said}."),
-            Self::Unreachable(said) => format!("The API server does not answer: {said}."),
+            Self::Unreachable(said) => {
+                format!("The API server failed, or cannot be reached: {said}.")
+            }
         }
     }
 
@@ -151,6 +165,10 @@ mod tests {
     fn refusals_are_told_apart_by_what_the_server_says() {
         let cases = [
             (r#"{"code": 404, "message": "pods \"a\" not found"}"#, "PodNotFound"),
+            (
+                r#"{"code": 404, "message": "the server could not find the requested resource"}"#,
+                "PatchError",
+            ),
             (r#"{"code": 409, "message": "the object has been modified"}"#, "Conflict"),
             (
                 r#"{"code": 403, "message": "node has less", "details": {"causes":
@@ -197,5 +215,9 @@ mod tests {
         assert!(last >= LONGEST);
         let told = Trouble::Busy(Some(Span::from_s(7)), String::new()).wait(1, &mut rng);
         assert!((Span::from_s(7)..=Span::from_ms(10_500)).contains(&told), "{told}");
+        let text = r#"{"code": 429, "message": "m", "details": {"retryAfterSeconds": 4000000000}}"#;
+        let status = serde_json::from_str(text).unwrap();
+        let told = Trouble::of_status(&status).wait(1, &mut rng);
+        assert!((LONGEST..=Span::from_s(90)).contains(&told), "{told}");
     }
 }

@@ -18,7 +18,7 @@ use kube::{Client, Resource};
 use super::Shared;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::store::Kind;
-use crate::client::WATCH_S;
+use crate::client::{WATCH_S, watch_words};
 use crate::crd::PodAllocation;
 use crate::names;
 use crate::pod::Pod;
@@ -91,7 +91,7 @@ async fn follow<T>(
             Err(error) => {
                 // Once is enough: the same trouble comes back many times.
                 if !broken {
-                    tracing::warn!(%error, "cannot watch {what}; trying again");
+                    tracing::warn!("cannot watch {what}; trying again: {}", watch_words(&error));
                 }
                 broken = true;
                 continue;
@@ -137,8 +137,7 @@ impl Take<PodAllocation> for Allocations {
 
 impl Take<Pod> for Pods {
     fn seen(&self, key: &Key, object: Pod) {
-        let facts = PodFacts::of(&object, &self.0.namespace);
-        if let Some(allocation) = self.0.store.pod_seen(key, facts) {
+        if let Some(allocation) = self.0.store.pod_seen(key, PodFacts::of(&object)) {
             self.0.look_at(allocation);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! The agent of the pod's node writes the spec, the controller writes the status. The definition
 //! that the API server gets is made from these types, so the two cannot disagree; what it refuses
-//! never reaches the controller, which still believes nothing.
+//! never reaches the controller, which still believes nothing. The name of an object says which pod
+//! it is for; a spec that names another one is refused there, and the agent can put it right.
 #![expect(
     unreachable_pub,
     reason = "the derive for the schema makes public types inside functions"
@@ -52,15 +53,9 @@ use serde::{Deserialize, Serialize};
 pub struct PodAllocationSpec {
     /// The pod's namespace: the one that this object is in.
     #[schemars(length(min = 1, max = 63))]
-    #[x_kube(
-        validation = Rule::new("self == oldSelf").message("cannot change: make another object")
-    )]
     pub namespace: String,
     /// The pod's name.
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(
-        validation = Rule::new("self == oldSelf").message("cannot change: make another object")
-    )]
     pub pod_name: String,
     /// The CPU that the pod's containers should request together, for instance 450m.
     #[serde(rename = "desiredCPURequest")]
@@ -194,5 +189,16 @@ mod tests {
         let required = schema["spec"]["required"].as_array().unwrap();
         assert_eq!(required.len(), 4, "{required:?}");
         assert!(crd["spec"]["versions"][0]["subresources"]["status"].is_object());
+    }
+
+    #[test]
+    fn what_names_the_wrong_pod_can_be_put_right() {
+        let crd = serde_json::to_value(definition()).unwrap();
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+        let fields = schema["spec"]["properties"].as_object().unwrap();
+        for (name, field) in fields {
+            let rules = field["x-kubernetes-validations"].to_string();
+            assert!(!rules.contains("oldSelf"), "{name} cannot change: {rules}");
+        }
     }
 }

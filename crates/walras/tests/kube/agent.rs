@@ -8,6 +8,15 @@ use serde_json::{Value, json};
 
 use self::stage::{Load, Stage, limit_in};
 
+/// Somebody wrote this: it has the name of one pod and names another.
+fn by_hand(shop: &str) -> Value {
+    json!({ "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+        "metadata": { "name": format!("{shop}-web"), "namespace": shop,
+            "labels": { "walras.dev/node": "node-1" } },
+        "spec": { "namespace": "elsewhere", "podName": "another",
+            "desiredCPURequest": "100m", "desiredCPULimit": "200m" } })
+}
+
 #[test]
 fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     let stage = Stage::new();
@@ -27,6 +36,7 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     for pod in ["web", "hungry", "out", "typo", "guaranteed", "best-effort"] {
         namespace.pod_in(pod, "Running").unwrap();
     }
+    stage.testbed.kubectl().unwrap().apply(&by_hand(shop)).unwrap();
     let agent = stage.agent(&[]);
     agent.wait_until_ready();
     let names = stage.wait("allocations of three pods", || {
@@ -35,7 +45,10 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     });
     assert_eq!(names, [format!("{shop}-hungry"), format!("{shop}-typo"), format!("{shop}-web")]);
     assert_eq!(stage.allocations("kube-system"), Vec::<String>::new());
-    let web = stage.allocation(shop, "web").unwrap();
+    let web = stage.wait("the one by hand to be put right", || {
+        let web = stage.allocation(shop, "web")?;
+        (web["spec"]["podName"] == "web").then_some(web)
+    });
     let owner = &web["metadata"]["ownerReferences"][0];
     assert_eq!((&owner["kind"], &owner["name"]), (&json!("Pod"), &json!("web")));
     assert_eq!(web["metadata"]["labels"]["walras.dev/node"], "node-1");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use walras_testbed::{PATIENCE, wait_for};
 
-use crate::stage::{Stage, resources};
+use crate::stage::{Program, Stage, resources};
 
 #[test]
 fn a_hand_written_allocation_resizes_a_pod_in_place() {
@@ -185,6 +185,13 @@ fn modes_are_kept_and_restore_gives_everything_back() {
     assert_eq!(resources(&after), resources(&pod));
     assert_eq!(stage.cgroup_limit(&after, "app"), Some(300));
     assert_eq!(after["status"]["containerStatuses"][0]["restartCount"], 0);
+    let events = ["get", "events", "-n", stage.namespace()];
+    let told = || {
+        let events = stage.kubectl.json(&events)?;
+        let mut each = events["items"].as_array().into_iter().flatten();
+        Ok(each.any(|event| event["reason"] == "Restored").then_some(()))
+    };
+    wait_for("an event that says so", PATIENCE, told).unwrap();
 }
 
 #[test]
@@ -248,6 +255,12 @@ fn what_the_node_can_never_give_is_asked_for_once() {
     assert!(conditions.iter().any(|one| one["type"] == "Infeasible"), "{conditions:#?}");
     stage.allocate(&pod, "21", "25");
     stage.told_of("web", "Infeasible");
+    let infeasible = |controller: &Program, count: usize| {
+        let line = format!("\nwalras_controller_infeasible {count}\n");
+        let told = || Ok(controller.ask("/metrics").contains(&line).then_some(()));
+        wait_for(&line, PATIENCE, told).unwrap();
+    };
+    infeasible(&controller, 1);
     controller.kill();
     // The next controller knows it from the status.
     let controller = stage.controller();
@@ -256,6 +269,7 @@ fn what_the_node_can_never_give_is_asked_for_once() {
     stage.told_of("web", "Applied");
     let resizes = stage.resizes();
     assert_eq!(resizes.len(), 2, "{resizes:#?}");
+    infeasible(&controller, 0);
     let metrics = controller.ask("/metrics");
     assert!(metrics.contains("\nwalras_controller_leader 1\n"), "{metrics}");
 }

@@ -91,8 +91,8 @@ pub struct Job {
 /// A PodAllocation that is there.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct There {
-    /// The uid of the pod that it is for.
-    pub(super) uid: String,
+    /// The pod that it says it is for.
+    pub(super) whose: Whose,
     /// What it says; nothing where that makes no sense.
     pub(super) desired: Option<Desired>,
 }
@@ -147,7 +147,7 @@ struct Entry {
     desired: Option<Desired>,
     urgent: bool,
     /// What the API server has, as far as is known.
-    written: Option<(String, Desired)>,
+    written: Option<(Whose, Desired)>,
     written_at: Option<Moment>,
     /// Whether the object may be there.
     exists: bool,
@@ -240,7 +240,9 @@ impl Outbox {
     /// This one is there already, and so is no other.
     pub(in crate::agent) fn found_only(&self, key: Key, uid: &str, limit: Millicores) {
         let desired = Desired { request: limit, limit, price: Ratio::ZERO, why: String::new() };
-        let there = There { uid: uid.to_owned(), desired: Some(desired) };
+        let pod = key.name.trim_start_matches(&format!("{}-", key.namespace)).to_owned();
+        let whose = Whose { pod, uid: uid.to_owned() };
+        let there = There { whose, desired: Some(desired) };
         self.listed(BTreeMap::from([(key, there)]), Moment::ORIGIN);
     }
 
@@ -389,7 +391,7 @@ impl Inner {
                 entry.refusals = 0;
                 entry.written_at = Some(now);
                 entry.exists = job.desired.is_some();
-                entry.written = job.desired.clone().map(|desired| (job.whose.uid.clone(), desired));
+                entry.written = job.desired.clone().map(|desired| (job.whose.clone(), desired));
                 if entry.desired.is_none() && !entry.exists {
                     self.entries.remove(&job.key);
                 }
@@ -442,8 +444,8 @@ fn pause(failures: u32, longest: Span, random: &mut Rng) -> Span {
 // === impl There ===
 
 impl There {
-    fn said(self) -> Option<(String, Desired)> {
-        Some((self.uid, self.desired?))
+    fn said(self) -> Option<(Whose, Desired)> {
+        Some((self.whose, self.desired?))
     }
 }
 
@@ -464,10 +466,11 @@ impl Entry {
         let Some(desired) = &self.desired else {
             return (self.exists && !stays).then_some(Urgency::AtOnce);
         };
-        let Some((uid, written)) = &self.written else {
+        let Some((whose, written)) = &self.written else {
             return Some(Urgency::AtOnce);
         };
-        let differs = *uid != self.whose.uid
+        // What names another pod is refused by the controller, whatever else it says.
+        let differs = *whose != self.whose
             || is_worth_it(written.limit, desired.limit, pace.band)
             || is_worth_it(written.request, desired.request, pace.band);
         let urgency = if self.urgent { Urgency::AtOnce } else { Urgency::InTime };

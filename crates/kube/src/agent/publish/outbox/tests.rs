@@ -27,8 +27,8 @@ fn outbox(managed: &[&str]) -> Outbox {
 /// These are there, each for the pod with that uid and with that limit.
 fn list(outbox: &Outbox, all: &[(&str, &str, u64)], at_ms: u64) {
     let all = all.iter().map(|(name, uid, limit)| {
-        let there = There { uid: (*uid).to_owned(), desired: Some(desired(*limit)) };
-        (key(name), there)
+        let whose = Whose { pod: (*name).to_owned(), uid: (*uid).to_owned() };
+        (key(name), There { whose, desired: Some(desired(*limit)) })
     });
     outbox.listed(all.collect(), Moment::from_ms(at_ms));
 }
@@ -184,6 +184,18 @@ fn what_others_change_or_delete_is_written_again() {
     all.sort_unstable();
     assert_eq!(all, ["changed=400m", "deleted=400m", "other=400m", "stray deleted"]);
     assert_eq!(outbox.next(Moment::from_ms(60_000)), Next::Wait(Moment::from_ms(120_000)));
+}
+
+#[test]
+fn what_names_another_pod_is_written_again() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 0), ["web=400m"]);
+    let whose = Whose { pod: "another".to_owned(), uid: "u1".to_owned() };
+    let there = There { whose, desired: Some(desired(400)) };
+    outbox.listed([(key("web"), there)].into(), Moment::from_ms(60_000));
+    assert_eq!(written(&outbox, 60_000), ["web=400m"]);
+    assert!(outbox.is_idle());
 }
 
 #[test]

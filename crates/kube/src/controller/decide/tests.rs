@@ -1,0 +1,289 @@
+//! A pod and its allocation in, what is done about them out.
+
+use super::*;
+use crate::crd::PodAllocation;
+use crate::pod::Pod;
+use serde_json::{Value, json};
+
+const NOW_MS: u64 = 1_800_000_000_000;
+const NOW: Moment = Moment::from_ms(NOW_MS);
+
+/// A pod and its allocation, as the API server has them, and what else is known.
+struct Case {
+    pod: Value,
+    allocation: Value,
+    settings: Settings,
+    memory: Memory,
+    acts_since: Moment,
+}
+
+impl Case {
+    fn usual() -> Self {
+        let cpu = json!({ "requests": { "cpu": "100m" }, "limits": { "cpu": "200m" } });
+        Self {
+            pod: json!({
+                "metadata": { "name": "web", "namespace": "shop", "uid": "u1", "generation": 1,
+                    "resourceVersion": "7" },
+                "spec": { "containers": [{ "name": "app", "resources": cpu }] },
+                "status": { "phase": "Running", "qosClass": "Burstable",
+                    "observedGeneration": 1,
+                    "containerStatuses": [{ "name": "app", "resources": cpu,
+                        "allocatedResources": { "cpu": "100m" } }] },
+            }),
+            allocation: json!({
+                "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+                "metadata": { "name": "shop-web", "namespace": "shop", "generation": 4,
+                    "ownerReferences": [{ "apiVersion": "v1", "kind": "Pod", "name": "web",
+                        "uid": "u1" }] },
+                "spec": { "namespace": "shop", "podName": "web",
+                    "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+            }),
+            settings: Settings::default(),
+            memory: Memory::default(),
+            acts_since: Moment::ORIGIN,
+        }
+    }
+
+    fn decide(&self) -> Decision {
+        let pod: Pod = serde_json::from_value(self.pod.clone()).unwrap();
+        let object: PodAllocation = serde_json::from_value(self.allocation.clone()).unwrap();
+        let key = Key::of(&object.metadata);
+        decide(&Situation {
+            key: &key,
+            allocation: &AllocationFacts::of(object),
+            pod: Some(&PodFacts::of(&pod)),
+            namespace_mode: None,
+            own_namespace: "mbcas-system",
+            settings: &self.settings,
+            memory: &self.memory,
+            acts_since: self.acts_since,
+            now: NOW,
+        })
+    }
+
+    fn check(&self) -> String {
+        match self.decide() {
+            Decision::Wait(until) => format!("wait {}", until.since(NOW)),
+            Decision::Tell(told) => format!("{:?} {}", told.phase, told.reason),
+            Decision::Resize { containers, .. } => {
+                let part = |c: &ContainerPatch| format!("{} {}/{}", c.name, c.request, c.limit);
+                containers.iter().map(part).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    fn change(mut self, place: &str, value: Value) -> Self {
+        let (object, path) = place.split_once('/').unwrap();
+        let mut at = if object == "pod" { &mut self.pod } else { &mut self.allocation };
+        for name in path.split('/') {
+            at = match name.parse::<usize>() {
+                Ok(place) => &mut at[place],
+                Err(_) => &mut at[name],
+            };
+        }
+        *at = value;
+        self
+    }
+
+    /// The pod's spec has what is wanted.
+    fn asked(self) -> Self {
+        let cpu = json!({ "requests": { "cpu": "150m" }, "limits": { "cpu": "300m" } });
+        let asked = self.change("pod/spec/containers/0/resources", cpu);
+        asked.change("pod/metadata/generation", json!(2))
+    }
+}
+
+#[test]
+fn what_is_wanted_is_asked_for() {
+    assert_eq!(Case::usual().check(), "app 150m/300m");
+}
+
+#[test]
+fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
+    let annotations = "pod/metadata/annotations";
+    for (place, value, told) in [
+        ("allocation/spec/namespace", json!("bank"), "Failed ForeignNamespace"),
+        ("allocation/metadata/ownerReferences/0/uid", json!("u0"), "Failed StalePod"),
+        ("allocation/metadata/labels", json!({"walras.dev/node": "n2"}), "Failed ForeignNode"),
+        ("allocation/metadata/name", json!("mine"), "Failed WrongName"),
+        ("allocation/spec/desiredCPULimit", json!("much"), "Failed InvalidDesiredCPU"),
+        (annotations, json!({"walras.dev/mode": "x"}), "Failed InvalidMode"),
+        (annotations, json!({"mbcas.io/managed": "false"}), "Failed Excluded"),
+        (annotations, json!({"walras.dev/mode": "off"}), "Pending RecommendOnly"),
+        (
+            annotations,
+            json!({"walras.dev/original-resources": "rubbish"}),
+            "Failed InvalidOriginals",
+        ),
+        ("pod/spec/resources", json!({"limits": {"cpu": "1"}}), "Failed InvalidPodState"),
+        (
+            "pod/spec/containers/0/resizePolicy",
+            json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]),
+            "Failed InvalidPodState",
+        ),
+        ("pod/status/phase", json!("Pending"), "Pending InvalidPodState"),
+    ] {
+        assert_eq!(Case::usual().change(place, value).check(), told, "{place}");
+    }
+}
+
+/// The same in another namespace.
+fn moved(namespace: &str) -> Case {
+    let name = format!("{namespace}-web");
+    ["pod/metadata/namespace", "allocation/metadata/namespace", "allocation/spec/namespace"]
+        .into_iter()
+        .fold(Case::usual(), |case, place| case.change(place, json!(namespace)))
+        .change("allocation/metadata/name", json!(name))
+}
+
+#[test]
+fn pods_of_excluded_namespaces_are_left_alone_but_get_everything_back() {
+    let came_with = json!({"walras.dev/original-resources":
+        r#"{"app":{"cpuRequestMilli":50,"cpuLimitMilli":80}}"#});
+    for namespace in ["kube-system", "mbcas-system", "bank"] {
+        let mut case = moved(namespace).change("pod/metadata/annotations", came_with.clone());
+        case.settings.excluded = names::excluded_namespaces("bank");
+        assert_eq!(case.check(), "Failed ExcludedNamespace", "{namespace}");
+        case.settings.mode = Mode::Off;
+        assert_eq!(case.check(), "Failed ExcludedNamespace", "{namespace}");
+        case.settings.mode = Mode::Restore;
+        assert_eq!(case.check(), "app 50m/80m", "{namespace}");
+    }
+    assert_eq!(moved("bank").check(), "app 150m/300m");
+    let Decision::Tell(told) = moved("kube-system").decide() else { panic!("not told") };
+    assert_eq!(told.message, "The namespace kube-system is left alone: it always is.");
+}
+
+#[test]
+fn an_owner_beside_the_pod_does_not_matter() {
+    let owner = |name: &str, uid: &str| {
+        let kind = "Pod";
+        json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": uid })
+    };
+    let owners = json!([owner("other", "u0"), owner("web", "u1")]);
+    let case = Case::usual().change("allocation/metadata/ownerReferences", owners);
+    assert_eq!(case.check(), "app 150m/300m");
+}
+
+#[test]
+fn before_the_settings_are_read_nothing_is_changed_whatever_a_pod_says() {
+    let says = json!({"walras.dev/mode": "limits-only"});
+    let mut case = Case::usual().change("pod/metadata/annotations", says);
+    assert_eq!(case.check(), "app 100m/300m");
+    case.settings = Settings::unread();
+    assert_eq!(case.check(), "Pending RecommendOnly");
+}
+
+#[test]
+fn a_new_leader_waits_for_one_cooldown_but_not_for_long() {
+    let mut case = Case::usual();
+    case.acts_since = Moment::from_ms(NOW_MS - 2000);
+    assert_eq!(case.check(), "wait 3 s");
+    // A single pod may have to wait for an hour, but not the whole cluster for one lease.
+    case.settings.cooldown = Span::from_s(3600);
+    assert_eq!(case.check(), "wait 8 s");
+    case.acts_since = Moment::from_ms(NOW_MS - 10_000);
+    assert_eq!(case.check(), "app 150m/300m");
+}
+
+#[test]
+fn the_last_resize_is_known_from_the_objects_themselves() {
+    let at = "2027-01-15T07:59:58Z";
+    let fields = json!([{"manager": "x", "operation": "Update", "subresource": "resize",
+        "time": at}]);
+    let seen = Case::usual().change("pod/metadata/managedFields", fields);
+    assert_eq!(seen.check(), "Pending RateLimited");
+    let told = Case::usual().change("allocation/status", json!({"lastAttemptTime": at}));
+    assert_eq!(told.check(), "Pending RateLimited");
+    let future = json!({"lastAttemptTime": "2027-02-15T08:00:00Z"});
+    assert_eq!(Case::usual().change("allocation/status", future).check(), "app 150m/300m");
+}
+
+#[test]
+fn a_raise_does_not_wait_after_a_cut_unless_somebody_else_came_between() {
+    let mut case = Case::usual();
+    case.memory.history.resize_applied(true, Moment::from_ms(NOW_MS - 3000));
+    assert_eq!(case.check(), "app 150m/300m");
+    let stamped = |at: &str| json!({"lastAttemptTime": at});
+    case = case.change("allocation/status", stamped("2027-01-15T07:59:57.5Z"));
+    assert_eq!(case.check(), "app 150m/300m", "the stamp of the same resize");
+    case = case.change("allocation/status", stamped("2027-01-15T07:59:59.5Z"));
+    assert_eq!(case.check(), "Pending RateLimited");
+}
+
+#[test]
+fn trouble_holds_up_the_generation_it_happened_to() {
+    let mut case = Case::usual();
+    case.memory.not_before = Some((4, NOW + Span::from_s(60)));
+    assert_eq!(case.check(), "wait 60 s");
+    case.memory.not_before = Some((3, NOW + Span::from_s(60)));
+    assert_eq!(case.check(), "app 150m/300m");
+}
+
+#[test]
+fn what_was_asked_for_is_awaited_and_then_confirmed_or_told() {
+    let mut case = Case::usual().asked();
+    assert_eq!(case.check(), "Pending Applying");
+    let at = Moment::from_ms(NOW_MS - 10_000);
+    case.memory.asked = Some(AskedFor { at, generation: 2, restarts: vec![0] });
+    assert_eq!(case.check(), "Pending NotConfirmed");
+    case = case.change("pod/status/observedGeneration", json!(2));
+    assert_eq!(case.check(), "Pending LimitMismatch");
+    let cpu = json!({ "requests": { "cpu": "150m" }, "limits": { "cpu": "300m" } });
+    case = case
+        .change("pod/status/containerStatuses/0/resources", cpu)
+        .change("pod/status/containerStatuses/0/allocatedResources/cpu", json!("150m"));
+    assert_eq!(case.check(), "Applied Applied");
+    case.memory.asked = None;
+    assert_eq!(case.check(), "Applied AlreadyApplied");
+}
+
+#[test]
+fn a_node_without_room_is_told_of() {
+    let condition = |reason: &str| {
+        json!([{"type": "PodResizePending", "status": "True", "reason": reason,
+            "message": "m", "lastTransitionTime": "2027-01-15T07:53:20Z"}])
+    };
+    let asked = Case::usual().asked().change("pod/status/observedGeneration", json!(2));
+    let deferred = asked.change("pod/status/conditions", condition("Deferred"));
+    assert_eq!(deferred.check(), "Pending Deferred");
+    let Decision::Tell(told) = deferred.decide() else { panic!("not told") };
+    assert!(told.message.ends_with("It has waited for 6 min."), "{}", told.message);
+    let infeasible = deferred.change("pod/status/conditions", condition("Infeasible"));
+    assert_eq!(infeasible.check(), "Failed Infeasible");
+}
+
+#[test]
+fn a_refusal_for_good_is_known_from_the_status() {
+    let status = json!({"reason": "Infeasible", "observedGeneration": 4});
+    let case = Case::usual().change("allocation/status", status);
+    assert_eq!(case.check(), "Failed Infeasible");
+    let newer = case.change("allocation/metadata/generation", json!(5));
+    assert_eq!(newer.check(), "app 150m/300m");
+}
+
+#[test]
+fn everybody_gets_everything_back_whatever_single_pods_say() {
+    let mut case = Case::usual().asked().change(
+        "pod/metadata/annotations",
+        json!({"walras.dev/original-resources":
+            r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#,
+            "walras.dev/mode": "off"}),
+    );
+    case.settings.mode = Mode::Restore;
+    assert_eq!(case.check(), "app 100m/200m");
+}
+
+#[test]
+fn what_was_given_back_is_confirmed_as_restored() {
+    let came_with = json!({"walras.dev/original-resources":
+        r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#});
+    let mut case = Case::usual().change("pod/metadata/annotations", came_with);
+    case.settings.mode = Mode::Restore;
+    let asked = AskedFor { at: NOW, generation: 1, restarts: vec![0] };
+    for (asked, standing) in [(Some(asked), Standing::Verified), (None, Standing::Settled)] {
+        case.memory.asked = asked;
+        let Decision::Tell(told) = case.decide() else { panic!("not told") };
+        assert_eq!((told.standing, told.reason), (standing, "Restored"));
+    }
+}
