@@ -64,7 +64,7 @@ impl Staged {
 
     /// There is this pod.
     pub fn pod_seen(&self, pod: &Pod) {
-        let facts = PodFacts::of(pod, &self.shared.namespace);
+        let facts = PodFacts::of(pod);
         self.shared.store.pod_seen(&Key::of(&pod.metadata), facts);
     }
 
@@ -96,6 +96,7 @@ impl Staged {
                 allocation: &gathered.allocation,
                 pod: gathered.pod.as_deref(),
                 namespace_mode: gathered.namespace_mode.as_deref(),
+                own_namespace: &self.shared.namespace,
                 settings: &gathered.settings,
                 memory: &gathered.memory,
                 acts_since: Moment::ORIGIN,
