@@ -56,11 +56,10 @@ pub(super) fn ask(url: &str, query: &str, patience: Duration) -> Answer {
 
 /// Why there is no answer.
 fn words(error: &ureq::Error, patience: Duration) -> String {
-    match error {
-        ureq::Error::Timeout(_) => format!("no answer within {} s", patience.as_secs_f64()),
-        ureq::Error::Io(error) => error.to_string(),
-        other => other.to_string(),
+    if let ureq::Error::Timeout(_) = error {
+        return format!("no answer within {} s", patience.as_secs_f64());
     }
+    error.to_string()
 }
 
 /// What an answer with this status and body says.
