@@ -148,14 +148,18 @@ const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages whose tests on the kernel do not depend on how fast a machine is.
 const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
 
-/// The tests that start clusters.
-const CLUSTER_TESTS: [&str; 2] = ["cluster", "kube"];
+/// The tests that start clusters, or what belongs to one.
+const CLUSTER_TESTS: [&str; 3] = ["cluster", "kube", "prometheus"];
 const CLUSTER_COMMAND: &str =
     "test --package walras-testbed --features real-cluster --test cluster --no-fail-fast";
 /// The tests of Walras on a cluster.
 const WALRAS_COMMAND: &str =
     "test --package walras --features real-cluster --test kube --no-fail-fast -- --nocapture";
-const CLUSTER_FEATURE: &str = "walras-testbed/real-cluster,walras/real-cluster";
+/// The tests of latency targets, which need a Prometheus and no cluster.
+const PROMETHEUS_COMMAND: &str =
+    "test --package walras-kube --features real-prometheus --test prometheus --no-fail-fast";
+const CLUSTER_FEATURE: &str =
+    "walras-testbed/real-cluster,walras/real-cluster,walras-kube/real-prometheus";
 
 /// With the feature, so that tests that only some machines can run are linted everywhere.
 fn lint_command(facts: &Facts) -> Call {
@@ -253,6 +257,7 @@ fn kube(facts: &Facts) -> Plan {
     // Prepared first, because this shows how far it is, and tests do not.
     steps(vec![
         Step::Run(testbed().arg("prepare")),
+        Step::Run(Call::cargo(PROMETHEUS_COMMAND)),
         Step::Run(Call::cargo(CLUSTER_COMMAND)),
         Step::Run(Call::cargo(WALRAS_COMMAND)),
     ])
@@ -568,6 +573,8 @@ mod tests {
     #[test]
     fn clusters_are_prepared_before_they_are_tested_and_left_out_only_on_request() {
         let expected = "cargo run --quiet --package walras-testbed -- prepare\n\
+            cargo test --package walras-kube --features real-prometheus --test prometheus \
+            --no-fail-fast\n\
             cargo test --package walras-testbed --features real-cluster --test cluster \
             --no-fail-fast\n\
             cargo test --package walras --features real-cluster --test kube --no-fail-fast -- \

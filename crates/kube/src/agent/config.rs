@@ -68,8 +68,9 @@ pub enum Actuation {
 }
 
 /// What Prometheus is asked where nothing is said: the latency that 99 of 100 requests stay below.
+/// A rate takes two samples, and a Prometheus that nobody told otherwise takes one a minute.
 pub const DEFAULT_QUERY: &str = "histogram_quantile(0.99, sum by (le) (rate(\
-    http_request_duration_seconds_bucket{namespace=\"$namespace\",pod=\"$pod\"}[1m])))";
+    http_request_duration_seconds_bucket{namespace=\"$namespace\",pod=\"$pod\"}[2m])))";
 
 const PROFILES: [(&str, ProfileName); 3] =
     [("api", ProfileName::Api), ("direct", ProfileName::Direct), ("seed", ProfileName::Seed)];
@@ -157,6 +158,7 @@ impl AgentConfig {
         if url.as_ref().is_some_and(|url| !url.starts_with("http://")) {
             keys.problem("prometheusURL", "is not an address that starts with http://".to_owned());
         }
+        let query = keys.text("prometheusQuery").filter(|query| !query.trim().is_empty());
         let excluded = keys.text("excludedNamespaces").unwrap_or_default();
         let mode = keys.word("mode", &MODES).unwrap_or_default();
         let reserve = keys.percent("systemReservePercent").unwrap_or(Ratio::from_percent(10));
@@ -180,7 +182,7 @@ impl AgentConfig {
             min_change,
             target_latency_ms: latency.filter(|latency| *latency > 0.0),
             prometheus_url: url,
-            prometheus_query: keys.text("prometheusQuery").unwrap_or_else(|| DEFAULT_QUERY.into()),
+            prometheus_query: query.unwrap_or_else(|| DEFAULT_QUERY.into()),
             latency_factor: keys.number("p99ThresholdMultiplier", 1.0, 100.0).unwrap_or(1.2),
             kubelet_root: keys.text("kubeletCgroupRoot").unwrap_or_default(),
             notes: keys.notes(),

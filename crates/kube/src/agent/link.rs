@@ -15,7 +15,7 @@ use tokio::runtime::{self, Runtime};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
 
-use super::latency::{self, Questions, Verdict};
+use super::latency::{self, Questions, Rhythm, Verdict};
 use super::pods::{self, Scope, World};
 use super::publish::{self, Outbox};
 use super::tables::{self, Tables};
@@ -142,7 +142,7 @@ impl Work {
                     kept.save_all(to_save, asked.write).await;
                 }
             };
-            let judging = latency::run(shared.questions, judged);
+            let judging = latency::run(shared.questions, judged, Rhythm::USUAL);
             let work = async { tokio::join!(watching, writing, learning, judging) };
             // Without an answer there is nobody left who would have told, and nothing to save.
             let last = tokio::select! {

@@ -53,6 +53,8 @@ pub enum Program {
     Kwok,
     /// What renders the chart. No testbed needs it: [`prepare`] builds it for whoever names it.
     Helm,
+    /// What collects metrics. No testbed needs it either: [`prepare`] fetches it.
+    Prometheus,
 }
 
 /// Where the programs are.
@@ -69,7 +71,7 @@ pub fn needed(real_node: bool, kwok: bool) -> Vec<Program> {
         Role::ControlPlane => true,
         Role::Node => real_node,
         Role::ManyNodes => kwok,
-        Role::Charts => false,
+        Role::Tests => false,
     });
     wanted.collect()
 }
@@ -182,14 +184,14 @@ enum Role {
     ControlPlane,
     Node,
     ManyNodes,
-    Charts,
+    Tests,
 }
 
 // === impl Program ===
 
 impl Program {
     /// All programs, in the order in which they are prepared: what is built last is needed least.
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Etcd,
         Self::Runc,
         Self::CniBridge,
@@ -205,6 +207,7 @@ impl Program {
         Self::Ctr,
         Self::Kwok,
         Self::Helm,
+        Self::Prometheus,
     ];
 
     /// The name of its file.
@@ -226,6 +229,7 @@ impl Program {
             Self::CniLoopback => "loopback",
             Self::Kwok => "kwok",
             Self::Helm => "helm",
+            Self::Prometheus => "prometheus",
         }
     }
 
@@ -245,7 +249,7 @@ impl Program {
             | Self::CniHostLocal
             | Self::CniLoopback => Role::Node,
             Self::Kwok => Role::ManyNodes,
-            Self::Helm => Role::Charts,
+            Self::Helm | Self::Prometheus => Role::Tests,
         }
     }
 }
@@ -308,7 +312,8 @@ mod tests {
         let control = "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl";
         assert_eq!(names(false, false), control);
         assert_eq!(names(false, true), format!("{control} kwok"));
-        let all = Program::ALL.into_iter().filter(|program| *program != Program::Helm);
+        let beside = [Program::Helm, Program::Prometheus];
+        let all = Program::ALL.into_iter().filter(|program| !beside.contains(program));
         assert_eq!(needed(true, true), all.collect::<Vec<_>>());
     }
 

@@ -81,6 +81,13 @@ fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
 }
 
 #[test]
+fn an_empty_address_or_query_is_none() {
+    let empty = ["prometheusURL", "prometheusQuery"].map(|key| (key.to_owned(), String::new()));
+    let config = AgentConfig::read(&empty.into(), |_| None).unwrap();
+    assert_eq!((config.prometheus_url, config.prometheus_query.as_str()), (None, DEFAULT_QUERY));
+}
+
+#[test]
 fn the_environment_goes_before_the_config_map() {
     let config = read("mode: off", &[("MBCAS_MODE", "limits-only")]).unwrap();
     assert_eq!(config.mode, Mode::LimitsOnly);

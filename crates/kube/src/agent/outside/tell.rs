@@ -53,6 +53,7 @@ impl Kubernetes {
         });
         let shared = &self.shared;
         let background = shared.world.problems().into_iter().chain(shared.outbox.problem());
+        let background = background.chain(shared.questions.problems());
         background.chain(missing).chain(complaints).take(PROBLEMS_MAX).collect()
     }
 }

@@ -314,3 +314,24 @@ fn what_was_written_before_a_crash_is_not_kept_unless_it_is_wanted() {
         assert_eq!(stage.kubernetes.give_back(), usize::from(quotas == "80000 80000" && !dry_run));
     }
 }
+
+#[test]
+fn prometheus_is_asked_about_who_has_a_target_and_what_is_wrong_with_it_is_a_problem() {
+    let settings = "mode: off\nprometheusURL: http://p:9090\nprometheusQuery: q\n\
+                    p99ThresholdMultiplier: 1.5";
+    let mut stage = stage(Some(settings));
+    stage.look(&[pod("")]);
+    assert_eq!(stage.shared.questions.get().targets, [], "it has no target");
+    stage.look(&[pod(r#""mbcas.io/target-latency-ms": "50""#)]);
+    let target = Target {
+        uid: PodUid::new(UID),
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        missed_above_ms: 75.0,
+    };
+    let url = Some("http://p:9090".to_owned());
+    let expected = Question { url, query: "q".to_owned(), targets: vec![target] };
+    assert_eq!(stage.shared.questions.get(), expected);
+    stage.shared.questions.tell(vec!["prometheusQuery: does not work".to_owned()]);
+    assert_eq!(stage.kubernetes.problems(), ["prometheusQuery: does not work"]);
+}
