@@ -12,6 +12,7 @@
 //! (QoS) of the pod never changes. A hold ends after `now`, so a refusal is always tried again.
 
 mod bucket;
+mod history;
 mod mode;
 mod reason;
 mod split;
@@ -25,6 +26,7 @@ use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
 pub use bucket::Bucket;
+pub use history::{History, InfeasibleMark};
 pub use mode::{Original, UNLIMITED, Wish, plan_wish, wished};
 pub use reason::{DesiredFault, HoldReason, Note, PodFault, SkipReason};
 pub use verify::{
@@ -100,26 +102,6 @@ pub struct ContainerView {
     pub limit: Option<Millicores>,
     /// Whether it has a memory request and a memory limit, and they are equal.
     pub memory_request_equals_limit: bool,
-}
-
-/// What happened to a pod's earlier patches.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct History {
-    /// When a patch was last applied.
-    pub last_applied_at: Option<Moment>,
-    /// Whether that one gave nobody more: a raise need not wait after a cut.
-    pub last_was_cut: bool,
-    /// The smallest request the node has called infeasible.
-    pub infeasible: Option<InfeasibleMark>,
-}
-
-/// A request that this pod's node can never satisfy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InfeasibleMark {
-    /// The request, summed over the pod.
-    pub request: Millicores,
-    /// When it was refused.
-    pub at: Moment,
 }
 
 /// The bounds every plan keeps. See [`Rules::DEFAULT`].
@@ -431,26 +413,6 @@ impl ContainerView {
     /// Whether the container has a limit that a node could enforce.
     fn is_limited(&self) -> bool {
         self.limit.is_some_and(|limit| limit > Millicores::ZERO && limit < UNLIMITED)
-    }
-}
-
-// === impl History ===
-
-impl History {
-    /// Records that a patch was applied, which starts the cooldown. `was_cut` as [`is_cut`] says.
-    pub fn resize_applied(&mut self, was_cut: bool, now: Moment) {
-        self.last_applied_at = Some(now);
-        self.last_was_cut = was_cut;
-    }
-
-    /// Records that the node called `asked` infeasible: neither this request nor a larger one is
-    /// planned for the pod again. Pass what the patch asked for ([`Plan::asked`]), which is more
-    /// than the allocation's request where the pod is Guaranteed.
-    pub fn resize_refused_as_infeasible(&mut self, asked: &Allocation, now: Moment) {
-        let smallest = self.infeasible.is_none_or(|known| asked.request < known.request);
-        if smallest {
-            self.infeasible = Some(InfeasibleMark { request: asked.request, at: now });
-        }
     }
 }
 

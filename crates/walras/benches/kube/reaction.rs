@@ -1,9 +1,10 @@
 //! How long it takes from a pod's first throttled period to a larger quota, both ways to act.
 //!
 //! A hundred pods, twenty at a time, each new and idle until it is its turn to burn for a moment;
-//! then it is deleted, and the next has its turn when the node has room again: where others hold all
-//! there is, a raise waits for them and not for us. The kernel's own counters and quota are looked at every few milliseconds; where the time went in
-//! between is what the API server's audit log says.
+//! then it is deleted, and the next has its turn when the node has room again: where others hold
+//! all there is, a raise waits for them and not for us. The kernel's own counters and quota are
+//! looked at every few milliseconds; where the time went in between is what the API server's audit
+//! log says.
 
 use std::fs;
 use std::path::Path;
