@@ -22,6 +22,8 @@ pub(crate) const PATIENCE: Span = Span::from_s(10);
 /// How often a resize that is not in force yet is looked at after that.
 const LOOK_AGAIN: Span = Span::from_s(30);
 
+/// The API server keeps whole seconds of when a pod was resized: it was within the next one.
+const STAMP_GRAIN: Span = Span::from_s(1);
 /// Stamps of one resize are no further apart.
 const ONE_RESIZE: Span = Span::from_s(2);
 
@@ -236,7 +238,9 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     // A stamp from the future is another clock's, or a lie, and would hold the pod until then.
     let stamp = |stamp: Option<Moment>| stamp.filter(|stamp| *stamp <= situation.now + CLOCK_SKEW);
     let attempted = stamp(status.last_attempt_time.as_ref().map(moment));
-    let stamped = stamp(pod.resized_at).max(attempted);
+    let is_news = |at: &Moment| history.last_applied_at.is_none_or(|known| *at > known);
+    let resized = stamp(pod.resized_at).filter(is_news).map(|at| at + STAMP_GRAIN);
+    let stamped = resized.max(attempted);
     if stamped > history.last_applied_at.map(|at| at + ONE_RESIZE) {
         // Somebody else resized it since, and which way is not known.
         history.last_was_cut = false;

@@ -106,7 +106,8 @@ async fn resize(
             tracing::info!(pod = %pod_key(key, &gathered), "asked for {}", words(containers));
             let mut memory = gathered.memory;
             let was_cut = attempt.pod.view.as_ref().is_ok_and(|view| is_cut(containers, view));
-            memory.history.resize_applied(was_cut, now);
+            // Counted from the answer: the patch came later than it was decided.
+            memory.history.resize_applied(was_cut, shared.clock.now());
             memory.asked = Some(AskedFor {
                 at: now,
                 generation: pod.generation,

@@ -82,7 +82,8 @@ fn on_a_real_node() {
             / f64::from(u32::try_from(PODS).expect("100"))
     };
     for (what, of) in [("writes", Calls::WRITES), ("calls of any kind", Calls::ALL)] {
-        let made = |account: &str| per_hour(after.2.count(account, of) - before.2.count(account, of));
+        let made =
+            |account: &str| per_hour(after.2.count(account, of) - before.2.count(account, of));
         println!(
             "| {what} per pod and hour | {:.1} | {:.1} |",
             made("walras-agent"),

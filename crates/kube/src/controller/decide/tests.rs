@@ -188,11 +188,15 @@ fn a_new_leader_waits_for_one_cooldown_but_not_for_long() {
 
 #[test]
 fn the_last_resize_is_known_from_the_objects_themselves() {
+    let resized = |at: &str| {
+        let fields = json!([{"manager": "x", "operation": "Update", "subresource": "resize",
+            "time": at}]);
+        Case::usual().change("pod/metadata/managedFields", fields).check()
+    };
+    assert_eq!(resized("2027-01-15T07:59:58Z"), "Pending RateLimited");
+    assert_eq!(resized("2027-01-15T07:59:55Z"), "Pending RateLimited", "or at 07:59:55.9");
+    assert_eq!(resized("2027-01-15T07:59:54Z"), "app 150m/300m");
     let at = "2027-01-15T07:59:58Z";
-    let fields = json!([{"manager": "x", "operation": "Update", "subresource": "resize",
-        "time": at}]);
-    let seen = Case::usual().change("pod/metadata/managedFields", fields);
-    assert_eq!(seen.check(), "Pending RateLimited");
     let told = Case::usual().change("allocation/status", json!({"lastAttemptTime": at}));
     assert_eq!(told.check(), "Pending RateLimited");
     let future = json!({"lastAttemptTime": "2027-02-15T08:00:00Z"});
