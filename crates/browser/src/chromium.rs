@@ -120,6 +120,9 @@ impl Chromium {
         while self.call("Runtime.evaluate", &asked)["result"]["value"] != json!(true) {
             let complaints = &self.complaints;
             assert!(Instant::now() < end, "never true: {expression}\n{complaints:#?}");
+            // The page that is waited for needs the machine, too.
+            #[expect(clippy::disallowed_methods, reason = "a rest between two looks")]
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 

@@ -103,11 +103,15 @@ impl Elector {
         &self.me
     }
 
-    /// Who was last seen to hold the lease, if anybody.
+    /// Who holds the lease at `now`, as far as is known. Of somebody else that counts for as long as
+    /// a lease lasts: whoever cannot look any more does not know who leads.
     #[must_use]
-    pub fn holder(&self) -> Option<&str> {
-        let (lease, _) = self.seen.as_ref()?;
-        lease.as_ref()?.holder.as_deref()
+    pub fn holder(&self, now: Moment) -> Option<&str> {
+        let (lease, since) = self.seen.as_ref()?;
+        let lease = lease.as_ref()?;
+        let holder = lease.holder.as_deref()?;
+        let ended = *since + lease.lasts.max(self.times.lasts);
+        (holder == self.me || now < ended).then_some(holder)
     }
 
     /// The lease was read, by a request that was begun at `begun`.
@@ -217,10 +221,10 @@ mod tests {
         let mut me = elector("a");
         assert_eq!(me.next(at(0)), LeaseStep::Look);
         me.lease_seen(None, at(0));
-        assert_eq!(me.holder(), None);
+        assert_eq!(me.holder(at(0)), None);
         assert_eq!(me.next(at(0)), LeaseStep::Acquire { version: None });
         me.lease_written(lease("a", 1), at(1));
-        assert_eq!(me.holder(), Some("a"));
+        assert_eq!(me.holder(at(1)), Some("a"));
         assert_eq!(me.acts_until(at(1)), Some(at(11)));
         assert_eq!(me.next(at(1)), LeaseStep::Wait { until: at(6) });
         assert_eq!(me.next(at(6)), LeaseStep::Renew { version: "1".to_string() });
@@ -298,7 +302,10 @@ mod tests {
         me.lease_seen(None, at(0));
         me.lease_written(lease("a", 1), at(0));
         me.lease_seen(Some(lease("b", 2)), at(3));
-        assert_eq!((me.acts_until(at(3)), me.holder()), (None, Some("b")));
+        assert_eq!((me.acts_until(at(3)), me.holder(at(3))), (None, Some("b")));
+        me.lease_failed(at(5));
+        assert_eq!(me.holder(at(17)), Some("b"));
+        assert_eq!(me.holder(at(18)), None, "whoever cannot look does not know who leads");
         let mut me = elector("a");
         me.lease_seen(Some(lease("a", 4)), at(0));
         assert_eq!(me.next(at(0)), acquire(4));

@@ -10,5 +10,6 @@ pub mod client;
 pub mod controller;
 pub mod crd;
 pub mod names;
+mod pause;
 pub mod plugin;
 pub mod pod;

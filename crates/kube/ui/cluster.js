@@ -186,13 +186,15 @@ function showStory() {
   const [namespace, name] = page.picked.split("/");
   say(detail.name, one?.pod ?? name ?? page.picked);
   say(detail.where, one ? `${one.namespace} · ${one.node ?? "no node"}` : namespace);
-  const sentences = one ? story(one) : ["This allocation is gone."];
+  const sentences = one ? story(one) : [page.state.synced ? "This allocation is gone." : "It has not been read yet."];
   const code = one && reason(one) ? `${status(one)}: ${reason(one)}` : "";
   const lines = [code, ...sentences].filter(Boolean);
   while (detail.story.children.length > lines.length) detail.story.lastChild.remove();
   while (detail.story.children.length < lines.length) detail.story.append(node("li"));
   lines.forEach((line, place) => say(detail.story.children[place], line));
-  say(detail.command, `kubectl -n ${namespace} describe podallocation ${name ?? ""}`);
+  // What is not there is only a name from the address, and nothing to be copied into a shell.
+  detail.command.hidden = !one;
+  say(detail.command, one ? `kubectl -n ${namespace} describe podallocation ${name}` : "");
 }
 
 // === whether the controller is there ===

@@ -6,7 +6,7 @@ import { count, milli, price } from "/ui/words.js";
 // Refusals that are tried again, so that their phase is Pending.
 const TRIED_AGAIN = ["ActuatorError", "Forbidden", "LimitRangeViolated", "QuotaExceeded"];
 // What passes by itself within seconds.
-const PASSING = ["Applying", "Conflict", "DeltaExceeded", "RateLimited", "StepSizeExceeded"];
+const PASSING = ["Applying", "Conflict", "RateLimited"];
 const UNANSWERED = "Unanswered";
 
 // How urgent it is, and the kind of pill that says so.
@@ -26,6 +26,9 @@ export function acting(state) {
   if (!state.leader) return standing(state, me);
   if (!state.synced) {
     return { word: "reading", kind: "watching", text: `${me} leads, and is still reading the objects of the cluster; nothing is changed before it has all of them.` };
+  }
+  if (!state.configured) {
+    return { word: "only watching", kind: "watching", text: `${me} leads, and has read no settings yet: nothing is changed, whatever a pod says. Is there a ConfigMap mbcas-agent-config?` };
   }
   if (state.mode === "off") {
     return { word: "only watching", kind: "watching", text: `${me} leads. The mode is off: what pods should have is told, and nothing is changed unless a pod or its namespace says another mode.` };

@@ -20,6 +20,8 @@ pub struct ClusterState {
     pub dry_run: bool,
     /// Whether all objects of the cluster have been read; nobody is resized before.
     pub synced: bool,
+    /// Whether any settings have been read; nobody is resized before, whatever a pod says.
+    pub configured: bool,
     /// What may be changed of pods that say nothing themselves.
     pub mode: String,
     /// Resizes asked for since it started.

@@ -328,11 +328,11 @@ fn is_applied(containers: &[ContainerPatch], pod: &PodView, rules: &Rules) -> bo
     pairs.all(|(now, then)| has(now.request, then.request) && has(now.limit, then.limit))
 }
 
-/// Whether a patch gives no container of `pod` a larger limit.
+/// Whether a patch gives no container of `pod` a larger limit. A first limit takes something away.
 #[must_use]
 pub fn is_cut(containers: &[ContainerPatch], pod: &PodView) -> bool {
     let mut pairs = pod.containers.iter().zip(containers);
-    pairs.all(|(now, then)| then.limit <= now.counted())
+    pairs.all(|(now, then)| !now.is_limited() || then.limit <= now.counted())
 }
 
 /// Until when the pod's last patch is too recent for another, if it is.

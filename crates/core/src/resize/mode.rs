@@ -4,7 +4,8 @@
 //! The controller calls [`plan_wish`], which is [`plan`] but for the parts that a mode changes.
 //! With limits alone, no container's request changes, unless it would be above the limit. To give
 //! back is to set every container to exactly what it came with, in one step however large: it is
-//! what the owner chose and what the node had room for. The cooldown holds in every mode.
+//! what the owner chose and what the node had room for. The cooldown is the same in every
+//! mode.
 
 use alloc::string::String;
 use alloc::vec::Vec;

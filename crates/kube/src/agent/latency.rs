@@ -76,7 +76,11 @@ pub async fn run(questions: Arc<Questions>, verdicts: Sender<Verdict>, rhythm: R
         let question = questions.get();
         if (&question.url, &question.query) != (&before.url, &before.query) {
             // What was answered to another question says nothing about this one.
-            judge = Judge::default();
+            for uid in std::mem::take(&mut judge).missing() {
+                if verdicts.send(Verdict { uid, missed: false }).is_err() {
+                    return;
+                }
+            }
         }
         before = question.clone();
         let Question { url, query, targets } = question;

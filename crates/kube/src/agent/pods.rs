@@ -19,6 +19,7 @@ use walras_core::units::Millicores;
 
 use crate::client::{WATCH_S, watch_words};
 use crate::names;
+use crate::pause::Rests;
 use crate::pod::{Pod, millicores};
 
 /// The keys of a ConfigMap.
@@ -102,8 +103,7 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
 
 async fn watch_namespaces(client: Client, world: &World) {
     let config = watcher::Config::default().timeout(WATCH_S);
-    let stream =
-        watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config).default_backoff();
+    let stream = watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config);
     let mode = |meta: &PartialObjectMeta<Namespace>| {
         meta.annotations().get(names::MODE).map(|mode| (meta.name_any(), mode.clone()))
     };
@@ -127,9 +127,7 @@ async fn follow<K>(
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
-    let stream = watcher(api, config)
-        .modify(|object| object.meta_mut().managed_fields = None)
-        .default_backoff();
+    let stream = watcher(api, config).modify(|object| object.meta_mut().managed_fields = None);
     let keyed = |object: &K| Some((object.uid()?, Arc::new(object.clone())));
     gather(what, stream, world, keyed, take).await;
 }
@@ -151,13 +149,15 @@ async fn gather<O, K, V>(
     // Which entry an object has, so that it can be taken out when the object is gone.
     let mut by_name: BTreeMap<(Option<String>, String), K> = BTreeMap::new();
     let mut complete = false;
+    let mut rests = Rests::new();
     while let Some(event) = stream.next().await {
         let changed = match event {
             Ok(Event::Init) => {
                 all.clear();
                 by_name.clear();
                 complete = false;
-                false
+                // It is about to be listed, which may fail.
+                continue;
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let name = (object.namespace(), object.name_any());
@@ -184,9 +184,11 @@ async fn gather<O, K, V>(
             }
             Err(error) => {
                 world.lock().troubled(what, &error);
+                rests.rest().await;
                 continue;
             }
         };
+        rests.worked();
         let mut seen = world.lock();
         seen.untroubled(what);
         if changed {
@@ -297,6 +299,26 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_list_that_fails_again_and_again_stays_a_problem_until_something_was_seen() {
+        let world = World::default();
+        let failed = || {
+            let status = r#"{"message": "pods is forbidden", "code": 403}"#;
+            let status = serde_json::from_str(status).unwrap();
+            Err(watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))))
+        };
+        let keyed = |pod: &Pod| Some((pod.uid().to_owned(), ()));
+        let problems = |events: Vec<watcher::Result<Event<Pod>>>| {
+            let world = &world;
+            async move {
+                gather("pods", futures_util::stream::iter(events), world, keyed, |_, _| {}).await;
+                world.problems().len()
+            }
+        };
+        assert_eq!(problems(vec![Ok(Event::Init), failed(), Ok(Event::Init)]).await, 1);
+        assert_eq!(problems(vec![Ok(Event::Init), Ok(Event::InitDone)]).await, 0);
+    }
 
     #[test]
     fn what_cannot_be_watched_is_told_in_the_words_of_the_api_server() {

@@ -24,8 +24,6 @@ const LOOK_AGAIN: Span = Span::from_s(30);
 
 /// The API server keeps whole seconds of when a pod was resized: it was within the next one.
 const STAMP_GRAIN: Span = Span::from_s(1);
-/// Stamps of one resize are no further apart.
-const ONE_RESIZE: Span = Span::from_s(2);
 
 /// After so long, whatever another controller asked for is to be seen, whatever the cooldown is.
 const TAKE_OVER: Span = Span::from_s(10);
@@ -59,6 +57,10 @@ pub(crate) struct Memory {
     pub(crate) asked: Option<AskedFor>,
     /// How often in a row something went wrong.
     pub(crate) failures: u32,
+    /// The API server's stamp of the last resize that was ours.
+    pub(crate) own_stamp: Option<Moment>,
+    /// When a resize was attempted that was certainly refused, as the status says it.
+    pub(crate) refused_attempt: Option<Moment>,
     /// This generation of the allocation is not tried again before this moment, because something
     /// went wrong with it.
     pub(crate) not_before: Option<(i64, Moment)>,
@@ -237,11 +239,13 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     let mut history = situation.memory.history.clone();
     // A stamp from the future is another clock's, or a lie, and would hold the pod until then.
     let stamp = |stamp: Option<Moment>| stamp.filter(|stamp| *stamp <= situation.now + CLOCK_SKEW);
-    let attempted = stamp(status.last_attempt_time.as_ref().map(moment));
-    let is_news = |at: &Moment| history.last_applied_at.is_none_or(|known| *at > known);
-    let resized = stamp(pod.resized_at).filter(is_news).map(|at| at + STAMP_GRAIN);
+    let memory = situation.memory;
+    let attempted = stamp(status.last_attempt_time.as_ref().map(moment))
+        .filter(|at| memory.refused_attempt != Some(*at));
+    let resized =
+        stamp(pod.resized_at).filter(|at| memory.own_stamp != Some(*at)).map(|at| at + STAMP_GRAIN);
     let stamped = resized.max(attempted);
-    if stamped > history.last_applied_at.map(|at| at + ONE_RESIZE) {
+    if stamped > history.last_applied_at {
         // Somebody else resized it since, and which way is not known.
         history.last_was_cut = false;
     }

@@ -58,10 +58,10 @@ impl Leadership {
     }
 
     /// The name in the lease, where there is one.
-    pub(crate) fn holder(&self) -> Option<String> {
+    pub(crate) fn holder(&self, now: Moment) -> Option<String> {
         match self {
             Self::Alone(_) => None,
-            Self::Elected(elector) => lock(elector).holder().map(str::to_owned),
+            Self::Elected(elector) => lock(elector).holder(now).map(str::to_owned),
         }
     }
 
@@ -87,7 +87,7 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
     let api: Api<Lease> = Api::namespaced(client, &shared.namespace);
     let mut last: Option<Lease> = None;
     let mut acted_since = None;
-    let mut broken = false;
+    let mut broken = None;
     loop {
         let now = shared.clock.now();
         let acts_since = lock(elector).acts_since(now);
@@ -105,6 +105,7 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
             shared.look_at_all(None);
         }
         let step = lock(elector).next(now);
+        let call = if step == LeaseStep::Look { Call::Read } else { Call::Write };
         let done = match step {
             LeaseStep::Wait { until } => {
                 // Often enough to notice that time is up.
@@ -124,26 +125,39 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
         if done.is_err() {
             lock(elector).lease_failed(shared.clock.now());
         }
-        tell(done, &mut broken);
+        tell(done, call, &mut broken);
     }
 }
 
-/// Says what became of a call, and remembers in `broken` whether it was trouble. Once is enough:
-/// the same trouble comes back every few seconds.
-fn tell(done: Result<(), Failure>, broken: &mut bool) {
-    let was_broken = std::mem::replace(broken, matches!(done, Err(Failure::Because(_))));
+/// What is done with the lease. Whoever can write it can read it, but not the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Call {
+    Read,
+    Write,
+}
+
+/// Says what became of a call, and remembers in `broken` what does not work. Once is enough: the
+/// same trouble comes back every few seconds.
+fn tell(done: Result<(), Failure>, call: Call, broken: &mut Option<Call>) {
     let lease = names::LEASE;
     match done {
-        Ok(()) if was_broken => tracing::info!("the lease {lease} can be read and written again"),
+        Ok(()) if broken.is_some_and(|broken| broken <= call) => {
+            *broken = None;
+            tracing::info!("the lease {lease} can be read and written again");
+        }
         Ok(()) => {}
         Err(Failure::Overtaken) => tracing::debug!("somebody else wrote the lease {lease}"),
-        Err(Failure::Because(because)) if was_broken => {
-            tracing::debug!("the lease {lease} cannot be read or written: {because}");
+        Err(Failure::Because(because)) => {
+            let was_broken = broken.replace(call.max(broken.unwrap_or(call)));
+            if was_broken.is_some() {
+                tracing::debug!("the lease {lease} cannot be read or written: {because}");
+                return;
+            }
+            tracing::warn!(
+                "the lease {lease} cannot be read or written, and without it this controller does \
+                 not act; trying again: {because}"
+            );
         }
-        Err(Failure::Because(because)) => tracing::warn!(
-            "the lease {lease} cannot be read or written, and without it this controller does not \
-             act; trying again: {because}"
-        ),
     }
 }
 

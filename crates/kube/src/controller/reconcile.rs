@@ -14,6 +14,7 @@ use walras_core::units::{Moment, Span};
 
 use super::Shared;
 use super::act::{self, Word};
+use super::clock::{moment, stamp};
 use super::decide::{
     AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide, refused,
 };
@@ -107,16 +108,18 @@ async fn resize(
             let mut memory = gathered.memory;
             let was_cut = attempt.pod.view.as_ref().is_ok_and(|view| is_cut(containers, view));
             // Counted from the answer: the patch came later than it was decided.
-            memory.history.resize_applied(was_cut, shared.clock.now());
+            let answered = shared.clock.now();
+            memory.history.resize_applied(was_cut, answered);
+            memory.own_stamp = pod.resized_at;
             memory.asked = Some(AskedFor {
-                at: now,
+                at: answered,
                 generation: pod.generation,
                 restarts: restarts(&pod, containers),
             });
             (memory.failures, memory.not_before) = (0, None);
             shared.store.remember(key, memory);
             // The answer may show it done already.
-            Some(now + PATIENCE)
+            Some(answered + PATIENCE)
         }
         Err(trouble) => {
             shared.metrics.patch_errors.inc();
@@ -127,6 +130,7 @@ async fn resize(
             let wait = trouble.wait(memory.failures, &mut shared.rng());
             let next = shared.clock.now() + wait;
             memory.not_before = Some((gathered.allocation.generation, next));
+            memory.refused_attempt = trouble.changed_nothing().then(|| moment(&stamp(now)));
             if let Trouble::Infeasible(_) = &trouble {
                 let asked = walras_core::resize::Allocation {
                     request: containers.iter().map(|one| one.request).sum(),

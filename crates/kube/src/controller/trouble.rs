@@ -10,6 +10,7 @@ use walras_core::rng::Rng;
 use walras_core::units::Span;
 
 use crate::client::words;
+use crate::pause::pause;
 
 /// Why a call did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,10 +37,25 @@ pub(crate) enum Trouble {
 
 /// How long a refusal by a rule of the namespace is taken for an answer.
 const LONG: Span = Span::from_s(60);
+const FIRST: Span = Span::from_ms(400);
 const SHORTEST: Span = Span::from_ms(200);
 const LONGEST: Span = Span::from_s(60);
 
 impl Trouble {
+    /// Whether nothing was changed. Where nobody answered, something may have been.
+    pub(crate) const fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Gone | Self::Unreachable(_) => false,
+            Self::Conflict(_)
+            | Self::Infeasible(_)
+            | Self::Quota(_)
+            | Self::LimitRange(_)
+            | Self::Forbidden(_)
+            | Self::Refused(_)
+            | Self::Busy(..) => true,
+        }
+    }
+
     /// What `error` means.
     pub(crate) fn of(error: &kube::Error) -> Self {
         if let kube::Error::Api(status) = error {
@@ -136,15 +152,11 @@ impl Trouble {
             Self::Gone | Self::Infeasible(_) => LONGEST,
             Self::Quota(_) | Self::LimitRange(_) | Self::Forbidden(_) | Self::Refused(_) => LONG,
             Self::Busy(Some(after), _) => jittered(*after.max(&SHORTEST), rng),
-            Self::Conflict(_) | Self::Busy(None, _) | Self::Unreachable(_) => backoff(times, rng),
+            Self::Conflict(_) | Self::Busy(None, _) | Self::Unreachable(_) => {
+                pause(times, FIRST, LONGEST, rng)
+            }
         }
     }
-}
-
-/// Twice as long every time, and never the same for everybody.
-pub(crate) fn backoff(times: u32, rng: &mut Rng) -> Span {
-    let doubled = SHORTEST.as_us().saturating_mul(1 << times.saturating_sub(1).min(20));
-    jittered(Span::from_us(doubled.min(LONGEST.as_us())), rng)
 }
 
 /// Up to half as long again.
@@ -202,17 +214,11 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_to_a_bound_and_differ() {
+    fn waits_are_what_the_server_says_and_never_too_long() {
         let mut rng = Rng::from_seed(1);
         let trouble = Trouble::Unreachable(String::new());
-        let mut last = Span::ZERO;
-        for times in 1..100 {
-            let wait = trouble.wait(times, &mut rng);
-            assert!(wait >= SHORTEST && wait <= Span::from_s(90), "{wait}");
-            assert_ne!(wait, last);
-            last = wait;
-        }
-        assert!(last >= LONGEST);
+        assert!((SHORTEST..=FIRST).contains(&trouble.wait(1, &mut rng)));
+        assert!((Span::from_s(30)..=LONGEST).contains(&trouble.wait(100, &mut rng)));
         let told = Trouble::Busy(Some(Span::from_s(7)), String::new()).wait(1, &mut rng);
         assert!((Span::from_s(7)..=Span::from_ms(10_500)).contains(&told), "{told}");
         let text = r#"{"code": 429, "message": "m", "details": {"retryAfterSeconds": 4000000000}}"#;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use futures_util::{Stream, StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, PartialObjectMeta};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 
@@ -21,6 +20,7 @@ use super::store::Kind;
 use crate::client::{WATCH_S, watch_words};
 use crate::crd::PodAllocation;
 use crate::names;
+use crate::pause::Rests;
 use crate::pod::Pod;
 
 /// Objects of a list that are read at a time: what arrives is much larger than what is kept.
@@ -70,13 +70,17 @@ async fn follow<T>(
 ) where
     T: Resource + Debug,
 {
-    let stream = stream.default_backoff();
     pin_mut!(stream);
     let mut present = BTreeSet::new();
     let mut broken = false;
+    let mut rests = Rests::new();
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Init) => present.clear(),
+            Ok(Event::Init) => {
+                // It is about to be listed, which may fail.
+                present.clear();
+                continue;
+            }
             Ok(Event::InitApply(object)) => {
                 let key = Key::of(object.meta());
                 present.insert(key.clone());
@@ -94,9 +98,11 @@ async fn follow<T>(
                     tracing::warn!("cannot watch {what}; trying again: {}", watch_words(&error));
                 }
                 broken = true;
+                rests.rest().await;
                 continue;
             }
         }
+        rests.worked();
         if broken {
             tracing::info!("watching {what} again");
         }

@@ -62,6 +62,9 @@ fn any_expression_that_gives_seconds_will_do() {
     court.wait_for_verdicts("shop/web missed");
     court.ask(&prometheus.url(), "scalar(vector(0.05))", &["shop/web"]);
     court.wait_for_verdicts("shop/web met");
+    // Once because nothing is known by the new question, and then because it was answered.
+    court.wait_for_rounds("shop/web", 2);
+    court.wait_for_verdicts("shop/web met");
     // Of several series, the slowest counts.
     court.ask(&prometheus.url(), "app_latency_ms / 1000 or up * 0", &["shop/web"]);
     court.wait_for_verdicts("shop/web missed");

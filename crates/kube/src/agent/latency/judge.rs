@@ -55,6 +55,11 @@ impl Judge {
         targets
     }
 
+    /// Who was told to miss its target.
+    pub(super) fn missing(self) -> BTreeSet<PodUid> {
+        self.missing
+    }
+
     /// Whether it is no use to ask about the others.
     pub(super) const fn is_away(&self) -> bool {
         self.away >= AWAY_AFTER

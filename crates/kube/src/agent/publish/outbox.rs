@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
+use crate::pause::pause;
+
 /// So many writes a second, on average.
 const WRITES_PER_S: u64 = 20;
 /// So many at once.
@@ -378,7 +380,7 @@ impl Inner {
             return;
         }
         self.failures = self.failures.saturating_add(1);
-        self.list_at = now + pause(self.failures, PAUSE_LONGEST, &mut self.random);
+        self.list_at = now + pause(self.failures, PAUSE_FIRST, PAUSE_LONGEST, &mut self.random);
         self.problem = Some(format!("PodAllocations cannot be listed: {because}"));
     }
 
@@ -399,7 +401,7 @@ impl Inner {
             Outcome::Refused(because) => {
                 entry.refusals = entry.refusals.saturating_add(1);
                 let refusals = entry.refusals;
-                let pause = pause(refusals, REFUSED_LONGEST, &mut self.random);
+                let pause = pause(refusals, PAUSE_FIRST, REFUSED_LONGEST, &mut self.random);
                 let entry = self.entries.entry(job.key.clone()).or_default();
                 entry.not_before = now + pause;
                 // Others may go on, and a single refusal can be a pod that is about to end.
@@ -411,7 +413,8 @@ impl Inner {
             }
             Outcome::Away(because) => {
                 self.failures = self.failures.saturating_add(1);
-                self.not_before = now + pause(self.failures, PAUSE_LONGEST, &mut self.random);
+                self.not_before =
+                    now + pause(self.failures, PAUSE_FIRST, PAUSE_LONGEST, &mut self.random);
                 self.problem = Some(format!("PodAllocations cannot be written: {because}"));
             }
         }
@@ -432,13 +435,6 @@ impl Inner {
             None => Err(now + Span::from_ms((1000 - self.tokens).div_ceil(WRITES_PER_S))),
         }
     }
-}
-
-/// A pause that doubles with every failure, and is up to half as short by chance.
-fn pause(failures: u32, longest: Span, random: &mut Rng) -> Span {
-    let doubled = PAUSE_FIRST.as_us().saturating_mul(1 << failures.saturating_sub(1).min(20));
-    let most = doubled.min(longest.as_us());
-    Span::from_us(most / 2 + random.below(most / 2 + 1))
 }
 
 // === impl There ===

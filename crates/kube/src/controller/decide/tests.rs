@@ -208,11 +208,20 @@ fn a_raise_does_not_wait_after_a_cut_unless_somebody_else_came_between() {
     let mut case = Case::usual();
     case.memory.history.resize_applied(true, Moment::from_ms(NOW_MS - 3000));
     assert_eq!(case.check(), "app 150m/300m");
-    let stamped = |at: &str| json!({"lastAttemptTime": at});
-    case = case.change("allocation/status", stamped("2027-01-15T07:59:57.5Z"));
-    assert_eq!(case.check(), "app 150m/300m", "the stamp of the same resize");
-    case = case.change("allocation/status", stamped("2027-01-15T07:59:59.5Z"));
-    assert_eq!(case.check(), "Pending RateLimited");
+    let attempted = |at: &str| json!({"lastAttemptTime": at});
+    let resized = |at: &str| json!([{"subresource": "resize", "time": at}]);
+    let (status, fields) = ("allocation/status", "pod/metadata/managedFields");
+    // The API server's clock may be ahead.
+    let own = "2027-01-15T07:59:59Z";
+    case.memory.own_stamp = Some(Moment::from_ms(NOW_MS - 1000));
+    case = case.change(status, attempted("2027-01-15T07:59:56Z")).change(fields, resized(own));
+    assert_eq!(case.check(), "app 150m/300m", "stamps of the same resize");
+    case = case.change(fields, resized("2027-01-15T08:00:00Z"));
+    assert_eq!(case.check(), "Pending RateLimited", "somebody else");
+    case = case.change(fields, resized(own)).change(status, attempted("2027-01-15T07:59:58Z"));
+    assert_eq!(case.check(), "Pending RateLimited", "an attempt that nobody answered");
+    case.memory.refused_attempt = Some(Moment::from_ms(NOW_MS - 2000));
+    assert_eq!(case.check(), "app 150m/300m", "an attempt that changed nothing");
 }
 
 #[test]
