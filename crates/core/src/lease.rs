@@ -103,8 +103,8 @@ impl Elector {
         &self.me
     }
 
-    /// Who holds the lease at `now`, as far as is known. Of somebody else that counts for as long as
-    /// a lease lasts: whoever cannot look any more does not know who leads.
+    /// Who holds the lease at `now`, as far as is known. Of somebody else that counts for as long
+    /// as a lease lasts: whoever cannot look any more does not know who leads.
     #[must_use]
     pub fn holder(&self, now: Moment) -> Option<&str> {
         let (lease, since) = self.seen.as_ref()?;
