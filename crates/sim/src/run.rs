@@ -139,7 +139,7 @@ impl<'a> NodeRun<'a> {
         let begins_ms = f64::from(period) * f64::from(PERIOD_MS);
         let now = Moment::from_ms(u64::from(period) * u64::from(PERIOD_MS));
         self.start_and_stop(begins_ms, now, policy);
-        self.carry_out(now);
+        self.carry_out(now, policy);
         for slice in 0..PERIOD_MS / SLICE_MS {
             let at_ms = begins_ms + f64::from(slice * SLICE_MS);
             for (want, pod) in self.wants.iter_mut().zip(&mut self.pods) {
@@ -184,8 +184,14 @@ impl<'a> NodeRun<'a> {
             }
         }
         let now = Moment::from_ms(u64::from(passed) * u64::from(PERIOD_MS));
-        let view =
-            View { counters: &self.counters, running: &self.running, latency_missed: &self.missed };
+        let (idle, busy) = self.machine.idle_and_busy();
+        let view = View {
+            counters: &self.counters,
+            running: &self.running,
+            latency_missed: &self.missed,
+            idle,
+            busy,
+        };
         self.decided.clear();
         policy.period_passed(now, &view, &mut self.decided);
         self.send(policy.actuation(), now);
@@ -230,7 +236,7 @@ impl<'a> NodeRun<'a> {
         }
     }
 
-    fn carry_out(&mut self, now: Moment) {
+    fn carry_out(&mut self, now: Moment, policy: &mut dyn Policy) {
         let (machine, pods) = (&mut self.machine, &mut self.pods);
         self.pending.retain(|pending| {
             if pending.due > now {
@@ -247,6 +253,7 @@ impl<'a> NodeRun<'a> {
                     apply(machine, pending.place, &pending.setting);
                     *in_force = pending.setting;
                 }
+                policy.took_effect(pending.place, &pending.setting, now);
             }
             false
         });

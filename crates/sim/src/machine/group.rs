@@ -169,6 +169,6 @@ impl Counters {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "never negative")]
-fn microseconds(ms: f64) -> Span {
+pub(super) fn microseconds(ms: f64) -> Span {
     Span::from_us((ms * 1000.0) as u64)
 }

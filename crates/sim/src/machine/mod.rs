@@ -9,6 +9,8 @@
 mod group;
 mod share;
 
+use walras_core::units::Span;
+
 pub use group::{Counters, Group};
 use share::Share;
 
@@ -32,6 +34,8 @@ pub struct Machine {
     cores: f64,
     groups: Vec<Group>,
     slice_in_period: u32,
+    idle_core_ms: f64,
+    passed_core_ms: f64,
     // Kept from slice to slice: the groups that want to run, and what each of them gets.
     awake: Vec<usize>,
     shares: Vec<Share>,
@@ -45,6 +49,8 @@ impl Machine {
             cores,
             groups: vec![Group::default(); groups],
             slice_in_period: 0,
+            idle_core_ms: 0.0,
+            passed_core_ms: 0.0,
             awake: Vec::with_capacity(groups),
             shares: Vec::with_capacity(groups),
         }
@@ -54,6 +60,13 @@ impl Machine {
     #[must_use]
     pub const fn cores(&self) -> f64 {
         self.cores
+    }
+
+    /// The CPU time that nobody used so far, and that somebody did, on all cores together.
+    #[must_use]
+    pub fn idle_and_busy(&self) -> (Span, Span) {
+        let busy_core_ms = self.passed_core_ms - self.idle_core_ms;
+        (group::microseconds(self.idle_core_ms), group::microseconds(busy_core_ms))
     }
 
     /// One group.
@@ -71,6 +84,7 @@ impl Machine {
     pub fn gave_back(&mut self, place: usize, unused_core_ms: f64) {
         if unused_core_ms > 0.0 {
             self.groups[place].gave_back(unused_core_ms);
+            self.idle_core_ms += unused_core_ms;
         }
     }
 
@@ -94,6 +108,9 @@ impl Machine {
             }
         }
         share::divide(self.cores * slice_ms, &mut self.shares);
+        let used: f64 = self.shares.iter().map(|share| share.got).sum();
+        self.idle_core_ms += self.cores * slice_ms - used;
+        self.passed_core_ms += self.cores * slice_ms;
         for (&place, share) in self.awake.iter().zip(&self.shares) {
             got[place] = share.got;
             self.groups[place].ran(share, &wants[place], self.cores);

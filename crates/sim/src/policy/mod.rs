@@ -10,7 +10,7 @@ mod market;
 mod rivals;
 
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment};
+use walras_core::units::{Millicores, Moment, Span};
 
 use crate::machine::Counters;
 use crate::scenario::{NodeSpec, PodSpec};
@@ -54,6 +54,10 @@ pub struct View<'a> {
     pub running: &'a [bool],
     /// Which of them missed their latency target in the last minute.
     pub latency_missed: &'a [bool],
+    /// The CPU time that nobody used so far, on all of the node's CPUs together.
+    pub idle: Span,
+    /// The CPU time that somebody used so far.
+    pub busy: Span,
 }
 
 /// What decides.
@@ -63,6 +67,10 @@ pub trait Policy {
 
     /// A pod is gone.
     fn pod_stopped(&mut self, place: usize, now: Moment);
+
+    /// What was decided for a pod is in force now. Only told to whoever asks the kernel or the API
+    /// server for it, as daemons do.
+    fn took_effect(&mut self, _place: usize, _setting: &Setting, _now: Moment) {}
 
     /// A CFS period has passed; what is to be set goes to `settings`.
     fn period_passed(&mut self, now: Moment, view: &View<'_>, settings: &mut Vec<(usize, Setting)>);

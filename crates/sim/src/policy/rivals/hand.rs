@@ -1,6 +1,6 @@
 //! Feeds a policy counters made by hand, period by period, and keeps what it sets.
 
-use walras_core::units::{Millicores, Moment, Weight};
+use walras_core::units::{Millicores, Moment, Span, Weight};
 
 use crate::load::{LoadSpec, Shape};
 use crate::machine::{Counters, PERIOD_MS};
@@ -90,6 +90,8 @@ impl<P: Policy> Hand<P> {
                 counters: &self.counters,
                 running: &vec![true; self.pods.len()],
                 latency_missed: &vec![false; self.pods.len()],
+                idle: Span::ZERO,
+                busy: Span::ZERO,
             };
             let now = Moment::from_ms(self.passed * u64::from(PERIOD_MS));
             self.policy.period_passed(now, &view, &mut decided);
