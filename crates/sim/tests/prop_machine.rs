@@ -12,7 +12,7 @@ mod tests {
 
     use walras_core::profile::Profile;
     use walras_core::rng::Rng;
-    use walras_core::units::{Millicores, Weight};
+    use walras_core::units::Millicores;
     use walras_sim::fleet::run_fleet;
     use walras_sim::load::{Histogram, Load, LoadSpec, Shape, Startup};
     use walras_sim::machine::{Machine, PERIOD_MS, SLICE_MS, Want};
@@ -295,7 +295,7 @@ mod tests {
             suite: Suite::Other,
             seed,
             duration_s: 30,
-            node: NodeSpec { capacity: Millicores::from_cores(4) },
+            node: NodeSpec::new(Millicores::from_cores(4)),
             nodes: 4,
             pods: pods.to_vec(),
         };
@@ -344,19 +344,12 @@ mod tests {
             _ => LoadSpec::Usage { cores: Shape::Constant { level: rng.unit() * 3.0 }, threads },
         };
         let limit = within(rng, 10, 4000);
+        let startup = Startup { work_core_s: 2.0, threads: 2.0 };
         PodSpec {
-            name: format!("pod-{place}"),
-            load,
-            startup: (within(rng, 0, 3) == 0).then_some(Startup { work_core_s: 2.0, threads: 2.0 }),
-            request: Millicores::new(within(rng, 1, limit)),
+            startup: (within(rng, 0, 3) == 0).then_some(startup),
             limit: (within(rng, 0, 3) > 0).then_some(Millicores::new(limit)),
-            min: None,
-            weight: Weight::ONE,
-            start_s: 0.0,
-            stop_s: None,
-            slo_ms: None,
             slo_known: within(rng, 0, 1) == 0,
-            memory: None,
+            ..PodSpec::new(&format!("pod-{place}"), load, Millicores::new(within(rng, 1, limit)))
         }
     }
 

@@ -1,6 +1,6 @@
 //! Hand-made results for the tests of the report.
 
-use walras_core::units::{Millicores, Weight};
+use walras_core::units::Millicores;
 
 use crate::contest::Standing;
 use crate::load::{Histogram, LoadSpec, Shape};
@@ -16,7 +16,7 @@ pub(super) fn scenario(names: &[&str]) -> Scenario {
         suite: Suite::Other,
         seed: 7,
         duration_s: 120,
-        node: NodeSpec { capacity: Millicores::from_cores(4) },
+        node: NodeSpec::new(Millicores::from_cores(4)),
         nodes: 1,
         pods: names.iter().map(|name| pod(name)).collect(),
     }
@@ -63,18 +63,7 @@ pub(super) fn recording(places: &[usize], prices: &[f64]) -> Recording {
 }
 
 fn pod(name: &str) -> PodSpec {
-    PodSpec {
-        name: name.to_owned(),
-        load: LoadSpec::Usage { cores: Shape::Constant { level: 1.0 }, threads: 4.0 },
-        startup: None,
-        request: Millicores::new(500),
-        limit: Some(Millicores::from_cores(1)),
-        min: None,
-        weight: Weight::ONE,
-        start_s: 0.0,
-        stop_s: None,
-        slo_ms: None,
-        slo_known: false,
-        memory: None,
-    }
+    let load = LoadSpec::Usage { cores: Shape::Constant { level: 1.0 }, threads: 4.0 };
+    let limit = Some(Millicores::from_cores(1));
+    PodSpec { limit, ..PodSpec::new(name, load, Millicores::new(500)) }
 }

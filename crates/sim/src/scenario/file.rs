@@ -74,7 +74,7 @@ fn scenario(fields: &mut Fields<'_>, folder: &Path, read: &Reader<'_>) -> Option
     // Where the node is not known, its pods are read all the same, for the sake of their problems.
     let node_threads = capacity.map_or(1.0, threads_of);
     let pods = pods(fields, duration_s, &Surroundings { folder, read, node_threads });
-    let node = NodeSpec { capacity: capacity? };
+    let node = NodeSpec::new(capacity?);
     Some(Scenario { name: name?, about: about?, suite, seed, duration_s, node, nodes, pods })
 }
 
@@ -168,12 +168,8 @@ fn pod(
     if let Some(load) = &load {
         check_requests(table, load, memory);
     }
-    let (name, load, request) = (name?, load?, request?);
     let pod = PodSpec {
-        name,
-        load,
         startup,
-        request,
         limit,
         min,
         weight,
@@ -182,6 +178,7 @@ fn pod(
         slo_ms,
         slo_known,
         memory,
+        ..PodSpec::new(&name?, load?, request?)
     };
     Some((pod, replicas))
 }

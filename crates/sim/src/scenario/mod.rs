@@ -95,3 +95,36 @@ pub struct PodSpec {
     /// The memory it takes, where its owner said so. Nothing decides on it.
     pub memory: Option<Memory>,
 }
+
+// === impl NodeSpec ===
+
+impl NodeSpec {
+    /// A node of this size.
+    #[must_use]
+    pub const fn new(capacity: Millicores) -> Self {
+        Self { capacity }
+    }
+}
+
+// === impl PodSpec ===
+
+impl PodSpec {
+    /// A pod that says no more than it must: it runs all the time and has no limit.
+    #[must_use]
+    pub fn new(name: &str, load: LoadSpec, request: Millicores) -> Self {
+        Self {
+            name: name.to_owned(),
+            load,
+            startup: None,
+            request,
+            limit: None,
+            min: None,
+            weight: Weight::ONE,
+            start_s: 0.0,
+            stop_s: None,
+            slo_ms: None,
+            slo_known: false,
+            memory: None,
+        }
+    }
+}

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use walras_core::units::{Millicores, Weight};
+use walras_core::units::Millicores;
 
 use super::file::threads_of;
 use super::kind::nearest_u64;
@@ -55,7 +55,7 @@ pub fn recorded(traces: &[(String, Trace)]) -> Result<Scenario, ScenarioError> {
     let mut taken = BTreeSet::new();
     let mut pods = Vec::with_capacity(traces.len());
     for (name, trace) in traces {
-        pods.push(pod(free_name(&mut taken, name), trace, threads_of(capacity)));
+        pods.push(pod(&free_name(&mut taken, name), trace, threads_of(capacity)));
     }
     Ok(Scenario {
         name: "traces".to_owned(),
@@ -63,13 +63,13 @@ pub fn recorded(traces: &[(String, Trace)]) -> Result<Scenario, ScenarioError> {
         suite: Suite::Other,
         seed: 1,
         duration_s: u32::try_from(duration_s).unwrap_or(u32::MAX),
-        node: NodeSpec { capacity },
+        node: NodeSpec::new(capacity),
         nodes: 1,
         pods,
     })
 }
 
-fn pod(name: String, trace: &Trace, threads: f64) -> PodSpec {
+fn pod(name: &str, trace: &Trace, threads: f64) -> PodSpec {
     let shape = Shape::Series { levels: Arc::clone(&trace.levels), step_s: trace.step_s };
     let load = match trace.unit {
         Unit::Requests => LoadSpec::Service {
@@ -81,21 +81,10 @@ fn pod(name: String, trace: &Trace, threads: f64) -> PodSpec {
         Unit::Cores => LoadSpec::Usage { cores: shape, threads },
     };
     let mean_cores = trace.mean() * cores_per_level(trace);
-    PodSpec {
-        name,
-        load,
-        startup: None,
-        // A trace of nothing still needs something to be declared.
-        request: millicores_ceil(mean_cores).max(Millicores::new(1)),
-        limit: Some(millicores_ceil(mean_cores * LIMIT_FACTOR).max(Millicores::new(1))),
-        min: None,
-        weight: Weight::ONE,
-        start_s: 0.0,
-        stop_s: None,
-        slo_ms: None,
-        slo_known: false,
-        memory: None,
-    }
+    // A trace of nothing still needs something to be declared.
+    let request = millicores_ceil(mean_cores).max(Millicores::new(1));
+    let limit = millicores_ceil(mean_cores * LIMIT_FACTOR).max(Millicores::new(1));
+    PodSpec { limit: Some(limit), ..PodSpec::new(name, load, request) }
 }
 
 /// What one of a trace's levels is in cores.

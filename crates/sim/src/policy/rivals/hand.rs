@@ -1,6 +1,6 @@
 //! Feeds a policy counters made by hand, period by period, and keeps what it sets.
 
-use walras_core::units::{Millicores, Moment, Span, Weight};
+use walras_core::units::{Millicores, Moment, Span};
 
 use crate::load::{LoadSpec, Shape};
 use crate::machine::{Counters, PERIOD_MS};
@@ -61,7 +61,7 @@ impl<P: Policy> Hand<P> {
 
     /// A node of 16 cores, and these pods.
     pub(super) fn with_pods(pods: Vec<PodSpec>, make: impl Fn(&NodeSpec, &[PodSpec]) -> P) -> Self {
-        let node = NodeSpec { capacity: CAPACITY };
+        let node = NodeSpec::new(CAPACITY);
         let mut policy = make(&node, &pods);
         let start = |(place, pod)| policy.pod_started(place, pod, Moment::ORIGIN);
         let settings: Vec<Setting> = pods.iter().enumerate().map(start).collect();
@@ -136,18 +136,6 @@ impl<P: Policy> Hand<P> {
 
 /// A pod that requests one core.
 pub(super) fn pod(limit: Option<Millicores>) -> PodSpec {
-    PodSpec {
-        name: "pod".to_owned(),
-        load: LoadSpec::Usage { cores: Shape::Constant { level: 0.0 }, threads: 1.0 },
-        startup: None,
-        request: REQUEST,
-        limit,
-        min: None,
-        weight: Weight::ONE,
-        start_s: 0.0,
-        stop_s: None,
-        slo_ms: None,
-        slo_known: false,
-        memory: None,
-    }
+    let load = LoadSpec::Usage { cores: Shape::Constant { level: 0.0 }, threads: 1.0 };
+    PodSpec { limit, ..PodSpec::new("pod", load, REQUEST) }
 }

@@ -48,7 +48,7 @@ pub(super) fn scenario(capacity: Millicores, seconds: u32) -> Scenario {
         suite: Suite::Other,
         seed: SEED,
         duration_s: seconds,
-        node: NodeSpec { capacity },
+        node: NodeSpec::new(capacity),
         nodes: 1,
         pods,
     }
@@ -61,18 +61,9 @@ pub(super) fn cores(amount: Millicores) -> f64 {
 
 fn pod(name: &str, load: LoadSpec, limit: Millicores, weight: u32) -> PodSpec {
     PodSpec {
-        name: name.to_owned(),
-        load,
-        startup: None,
-        request: limit,
         limit: Some(limit),
-        min: None,
         weight: Weight::from_thousandths(weight * 1000).unwrap_or(Weight::ONE),
-        start_s: 0.0,
-        stop_s: None,
-        slo_ms: None,
-        slo_known: false,
-        memory: None,
+        ..PodSpec::new(name, load, limit)
     }
 }
 
