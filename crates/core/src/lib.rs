@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod boost;
+pub mod claim;
 pub mod demand;
 pub mod learn;
 pub mod lease;

@@ -67,6 +67,9 @@ pub struct WorkloadKey(Arc<str>);
 impl Millicores {
     /// No CPU at all.
     pub const ZERO: Self = Self(0);
+    /// What stands for no limit at all: more than any node has, and what Kubernetes can be told
+    /// where a limit cannot be taken away.
+    pub const UNLIMITED: Self = Self(1_024_000);
     /// The largest CPU figure accepted from outside: a million cores.
     pub const LIMIT: Self = Self(1_000_000_000);
 
@@ -86,6 +89,12 @@ impl Millicores {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// Whether, as a limit, it stands for none.
+    #[must_use]
+    pub const fn is_unlimited(self) -> bool {
+        self.0 >= Self::UNLIMITED.0
     }
 
     /// The sum, unless it does not fit.

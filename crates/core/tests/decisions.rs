@@ -123,6 +123,8 @@ fn show_market(case: &Case) -> String {
         },
         demand_capped: words.text("capped") != Some("no"),
         previous_mode: words.text("previous").map(mode),
+        scarce: words.text("scarce").map(|word| word == "yes"),
+        weight_unit: words.weight(),
     };
     let pods: Vec<Words> = lines.map(Words::of).collect();
     let bids: Vec<Bid> = pods
@@ -336,7 +338,7 @@ impl Words {
         match self.text("profile") {
             Some("seed") => constants::pinned(ProfileName::Seed),
             Some("api") => constants::pinned(ProfileName::Api),
-            Some("direct") | None => constants::pinned(ProfileName::Direct),
+            Some("tight") | None => constants::pinned(ProfileName::Tight),
             Some(other) => panic!("profile {other}"),
         }
     }

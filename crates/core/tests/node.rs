@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use fixture::Case;
+use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::learn::{self, Experience, LearnConfig, QTable, State};
 use walras_core::need::Bounds;
@@ -206,6 +207,8 @@ fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
         weight: Weight::ONE,
         limit: milli(words[2]),
         request: None,
+        came_with: CameWith { request: None, limit: Some(milli(words[2])) },
+        nature: Nature::Unknown,
     };
     for word in &words[3..] {
         match word.split_once('=').expect("key=value") {

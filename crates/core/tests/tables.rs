@@ -1,5 +1,6 @@
 //! Learned tables as a node keeps them: how many, for whom, and where their random numbers start.
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::need::Bounds;
@@ -97,5 +98,7 @@ fn facts(uid: &str) -> PodFacts {
         weight: Weight::ONE,
         limit: Millicores::from_cores(1),
         request: None,
+        came_with: CameWith::default(),
+        nature: Nature::Unknown,
     }
 }

@@ -200,7 +200,7 @@ impl Search {
 #[must_use]
 pub fn judge(profile: &Profile, scenarios: &[Scenario], threads: NonZeroUsize) -> Vec<Figures> {
     let actuation = match profile.name {
-        ProfileName::Direct => Actuation::Cgroup,
+        ProfileName::Direct | ProfileName::Tight => Actuation::Cgroup,
         ProfileName::Api | ProfileName::Seed => Actuation::Api,
     };
     let nodes = |place: usize| (0..scenarios[place].nodes).map(move |number| (place, number));
@@ -230,7 +230,7 @@ fn length(scenario: &Scenario) -> u64 {
 pub fn cost(profile: &Profile, figures: &[Figures]) -> f64 {
     // Cgroup writes are nearly free; API writes are counted.
     let allowance = match profile.name {
-        ProfileName::Direct => 1500.0,
+        ProfileName::Direct | ProfileName::Tight => 1500.0,
         ProfileName::Api | ProfileName::Seed => 10.0,
     };
     figures

@@ -69,6 +69,12 @@ pub struct Terms {
     pub demand_capped: bool,
     /// The label of the previous clearing, kept inside the hysteresis band.
     pub previous_mode: Option<Mode>,
+    /// Whether CPU was measured to be scarce. Needs are peaks, and their sum is not the peak of the
+    /// sum: where it was measured, the sums alone make no market congested. Nothing where nobody
+    /// measured, and the sums decide.
+    pub scarce: Option<bool>,
+    /// The weight that counts as one in the price, so that prices of nodes can be compared.
+    pub weight_unit: Weight,
 }
 
 /// What one pod brings to the market. `Bid::new` keeps `min <= need <= max`.
@@ -130,10 +136,15 @@ pub fn clear(terms: &Terms, bids: &[Bid]) -> Clearing {
     let total_grant = solution.grants.iter().map(|grant| grant.amount).sum();
     debug_assert!(total_grant <= terms.capacity, "grants never exceed capacity");
     let mode = label(terms, &sums, actual);
+    if terms.scarce == Some(false) {
+        for grant in &mut solution.grants {
+            grant.reason = grant.reason.while_idle();
+        }
+    }
     Clearing {
         mode,
         actual,
-        price: price::published(terms.capacity, &sums, mode),
+        price: price::published(terms, &sums, mode),
         multiplier: solution.multiplier,
         total_min: sums.min,
         total_need: sums.need,
@@ -168,10 +179,12 @@ fn label(terms: &Terms, sums: &Sums, actual: Mode) -> Mode {
     let below = terms.capacity.saturating_sub(margin);
     let above = terms.capacity + margin;
     let in_band = sums.need > below && sums.need < above;
-    match (actual, terms.previous_mode) {
-        (Mode::Overloaded, _) => Mode::Overloaded,
-        (_, Some(kept @ (Mode::Uncongested | Mode::Congested))) if in_band => kept,
-        (actual, _) => actual,
+    match (terms.scarce, actual, terms.previous_mode) {
+        (Some(false), _, _) => Mode::Uncongested,
+        (_, Mode::Overloaded, _) => Mode::Overloaded,
+        (Some(true), _, _) => Mode::Congested,
+        (None, _, Some(kept @ (Mode::Uncongested | Mode::Congested))) if in_band => kept,
+        (None, actual, _) => actual,
     }
 }
 

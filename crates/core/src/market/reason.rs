@@ -28,6 +28,9 @@ pub enum Reason {
     SurvivalFloor,
     /// The market is so overloaded that capacity was split equally.
     EqualSplit,
+    /// Needs are more than there is, but nobody goes short: this much would be left if all asked
+    /// for theirs at once.
+    IfAllAsked,
 }
 
 impl Reason {
@@ -43,6 +46,7 @@ impl Reason {
             Self::MinScaled => "min_scaled",
             Self::SurvivalFloor => "survival_floor",
             Self::EqualSplit => "equal_split",
+            Self::IfAllAsked => "if_all_asked",
         }
     }
 
@@ -54,6 +58,20 @@ impl Reason {
             Self::AtMax
         } else {
             Self::NeedMet
+        }
+    }
+
+    /// What a reason becomes where CPU is idle: nobody is cut there.
+    pub(super) const fn while_idle(self) -> Self {
+        match self {
+            Self::Cut | Self::MinScaled | Self::SurvivalFloor | Self::EqualSplit => {
+                Self::IfAllAsked
+            }
+            kept @ (Self::NeedMet
+            | Self::AtMin
+            | Self::AtMax
+            | Self::Filled
+            | Self::IfAllAsked) => kept,
         }
     }
 
@@ -81,6 +99,9 @@ impl Reason {
             Self::SurvivalFloor => format!("the mins do not fit: held at the floor of {amount}"),
             Self::EqualSplit => {
                 format!("there is not even 10m for each pod: an equal split, {amount}")
+            }
+            Self::IfAllAsked => {
+                format!("needs {need}; {amount} would be left for it if all asked at once")
             }
         }
     }

@@ -10,7 +10,7 @@
 
 use super::{Node, Note};
 use crate::market::Reason;
-use crate::profile::RequestRule;
+use crate::profile::CapRule;
 use crate::units::{Millicores, Moment, Ratio};
 
 /// How much is used, and how much should be, beside pods that would take everything.
@@ -24,7 +24,7 @@ struct Idle {
 impl Node {
     /// Decides who is contained until the next clearing.
     pub(super) fn contain(&mut self, now: Moment) {
-        if self.profile.request_rule == RequestRule::FromLimit {
+        if self.profile.cap_rule == CapRule::Grant {
             return;
         }
         let patience = self.profile.contain_after_ms;

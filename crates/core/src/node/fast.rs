@@ -11,7 +11,7 @@ use super::{Action, Loop, Node, Note, Outcome, Why};
 use crate::boost::{self, FastFacts, Step};
 use crate::demand::{self, Reading, Signal};
 use crate::market::{Claim, Mode, fill};
-use crate::profile::Profile;
+use crate::profile::{CapRule, Profile};
 use crate::smooth;
 use crate::smooth::weight::kernel_weight;
 use crate::units::{Millicores, Moment};
@@ -28,6 +28,10 @@ impl Node {
     pub fn fast_tick(&mut self, now: Moment) -> Outcome {
         let now = self.time_passed(now);
         self.last_fast = now;
+        if self.profile.cap_rule == CapRule::Loose {
+            let actions = self.serve_at_once(now);
+            return self.outcome(Loop::Fast, actions);
+        }
         let mut wants: Vec<Want> = Vec::new();
         for place in 0..self.pods.len() {
             let Some(signal) = self.pods[place].fast_window() else {
@@ -87,7 +91,7 @@ impl Node {
             let worth_it = limit == want.target
                 || smooth::exceeds(limit, pod.in_force.limit, profile.raise_band);
             if limit > pod.in_force.limit && worth_it {
-                actions.push(pod.raise_limit(limit, profile, mode, want.why));
+                actions.push(pod.raise_limit(limit, profile, mode, want.why.clone()));
             }
         }
         actions
@@ -96,7 +100,7 @@ impl Node {
 
 impl Pod {
     /// What the pod did since the last fast look, unless it is too early to say.
-    fn fast_window(&mut self) -> Option<Signal> {
+    pub(super) fn fast_window(&mut self) -> Option<Signal> {
         let (latest, from) = (self.latest?, self.fast_from?);
         let settles_at = self.boost.settles_at();
         if from.at < settles_at {
@@ -119,7 +123,7 @@ impl Pod {
         }
     }
 
-    fn raise_limit(
+    pub(super) fn raise_limit(
         &mut self,
         limit: Millicores,
         profile: &Profile,

@@ -13,9 +13,12 @@
 
 mod bidding;
 mod contain;
+mod elastic;
 mod fast;
+mod idle;
 mod note;
 mod pod;
+mod serve;
 mod slow;
 mod why;
 
@@ -23,6 +26,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use crate::claim::{CameWith, Nature};
 use crate::demand::Sample;
 use crate::learn::QTable;
 use crate::market::Mode;
@@ -31,10 +35,12 @@ use crate::profile::Profile;
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
 
+use idle::Machine;
+pub use idle::{MachineSample, MachineUse};
 pub use note::Note;
 use pod::Pod;
-pub use pod::{InForce, PodReport};
-pub use why::Why;
+pub use pod::{Containment, InForce, PodReport};
+pub use why::{RestsOn, Why};
 
 /// More notes than this between two ticks are counted, not kept.
 const NOTES_MAX: usize = 1024;
@@ -52,6 +58,7 @@ pub struct Node {
     #[expect(clippy::vec_box, reason = "see above")]
     pods: Vec<Box<Pod>>,
     tables: BTreeMap<WorkloadKey, QTable>,
+    machine: Machine,
     mode: Mode,
     price: Ratio,
     multiplier: Ratio,
@@ -77,10 +84,14 @@ pub struct PodFacts {
     pub bounds: Bounds,
     /// What its claim counts for.
     pub weight: Weight,
-    /// The limit it came with.
+    /// The limit in force when it arrives; `Millicores::UNLIMITED` where there is none.
     pub limit: Millicores,
-    /// The request it came with; its min where that is not known.
+    /// The request in force; its min where that is not known.
     pub request: Option<Millicores>,
+    /// What it came with before anybody sized it.
+    pub came_with: CameWith,
+    /// What kind of work it does, as far as its owner said so.
+    pub nature: Nature,
 }
 
 /// Which of the two loops.
@@ -139,6 +150,7 @@ impl Node {
             capacity,
             pods: Vec::new(),
             tables: BTreeMap::new(),
+            machine: Machine::default(),
             mode: Mode::Uncongested,
             price: Ratio::ZERO,
             multiplier: Ratio::ZERO,

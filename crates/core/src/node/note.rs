@@ -81,6 +81,30 @@ pub enum Note {
         /// Its cap for now.
         cap: Millicores,
     },
+    /// A pod takes all it can get while somebody waits below its grant: its cap follows what is
+    /// idle.
+    ContainedFor {
+        /// The pod.
+        uid: PodUid,
+        /// Who waits.
+        waiting: PodUid,
+        /// What is idle.
+        idle: Millicores,
+    },
+    /// A pod is not contained any more.
+    Released {
+        /// The pod.
+        uid: PodUid,
+    },
+    /// A pod is held back by its limit, and not raised because next to nothing is idle.
+    NothingIdle {
+        /// The pod.
+        uid: PodUid,
+        /// Its limit.
+        limit: Millicores,
+        /// What is idle.
+        idle: Millicores,
+    },
     /// A limit or request is to change, but not yet.
     ChangeHeld {
         /// The pod.
@@ -147,6 +171,17 @@ impl fmt::Display for Note {
                 f,
                 "{uid}: takes all it can get while others need theirs, so it is held to {cap} and \
                  what they leave"
+            ),
+            Self::ContainedFor { uid, waiting, idle } => write!(
+                f,
+                "{uid}: takes all it can get while {waiting} waits and only {idle} are idle, so it \
+                 is held to its grant and what is left"
+            ),
+            Self::Released { uid } => write!(f, "{uid}: nobody has to wait for it any more"),
+            Self::NothingIdle { uid, limit, idle } => write!(
+                f,
+                "{uid}: held back at {limit}, which stays as long as only {idle} of the node are \
+                 idle"
             ),
             Self::ChangeHeld { uid, until } => {
                 write!(f, "{uid}: to change at {} ms if that is still wanted", until.as_ms_floor())

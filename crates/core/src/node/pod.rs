@@ -3,13 +3,15 @@
 //! Each loop keeps its own previous sample, so neither shortens the other's window; a third one
 //! cuts time into the seconds that the window estimator counts in.
 
+use super::elastic::Appetite;
 use super::{Note, PodFacts};
 use crate::boost::Boost;
+use crate::claim::{CameWith, Nature};
 use crate::demand::{self, Reading, Sample, Signal};
 use crate::learn;
 use crate::market::Grant;
 use crate::need::{Bounds, Peak, Window, WindowRule};
-use crate::profile::Profile;
+use crate::profile::{CapRule, Profile};
 use crate::smooth::Track;
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
@@ -57,6 +59,23 @@ pub struct PodReport<'a> {
     pub hot: bool,
     /// Its cap, if it takes all it can get while others need theirs.
     pub contained_at: Option<Millicores>,
+    /// For whom it is contained, and when that began.
+    pub containment: Option<&'a Containment>,
+    /// What it came with.
+    pub came_with: CameWith,
+    /// What it has a right to and does not need: what is lent to others.
+    pub lent: Millicores,
+}
+
+/// Why a pod is contained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Containment {
+    /// Somebody who waited below its grant when this began.
+    pub waiting: PodUid,
+    /// What was idle then.
+    pub idle: Millicores,
+    /// When it began.
+    pub since: Moment,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +112,16 @@ pub(super) struct Pod {
     pub(super) cut_since: Option<Moment>,
     /// The cap of a pod that takes all it can get, while others need theirs.
     pub(super) contained_at: Option<Millicores>,
+    /// The same where caps are loose: for whom, and since when.
+    pub(super) containment: Option<Containment>,
+    pub(super) came_with: CameWith,
+    pub(super) nature: Nature,
+    /// What it did in its last whole second.
+    pub(super) second: Option<Signal>,
+    /// How it takes what it can get.
+    pub(super) appetite: Appetite,
+    /// What it did since the fast loop last looked.
+    pub(super) recent: Option<Signal>,
     /// The state and action of the last clearing, and the allocation before it, to learn from.
     pub(super) lesson: Option<Lesson>,
 }
@@ -119,8 +148,13 @@ impl Pod {
             slow_from: None,
             second_from: None,
             window: Window::new(slots, &profile.window_rule()),
-            // Somebody thought that it might need that much.
-            peak: Peak::starting(facts.limit.min(facts.bounds.max()), now),
+            // Somebody thought that it might need that much. A loose cap is never below that anyway.
+            peak: match profile.cap_rule {
+                CapRule::Grant | CapRule::Tight => {
+                    Peak::starting(facts.limit.min(facts.bounds.max()), now)
+                }
+                CapRule::Loose => Peak::starting(Millicores::ZERO, now),
+            },
             target_factor: Ratio::ONE,
             signal: None,
             need: None,
@@ -142,6 +176,12 @@ impl Pod {
             is_known: false,
             cut_since: None,
             contained_at: None,
+            containment: None,
+            came_with: facts.came_with,
+            nature: facts.nature,
+            second: None,
+            appetite: Appetite::default(),
+            recent: None,
             lesson: None,
             uid: facts.uid,
         }
@@ -151,7 +191,7 @@ impl Pod {
         &self.uid
     }
 
-    pub(super) const fn report(&self) -> PodReport<'_> {
+    pub(super) fn report(&self) -> PodReport<'_> {
         PodReport {
             uid: &self.uid,
             bounds: self.bounds,
@@ -164,6 +204,9 @@ impl Pod {
             latency_missed: self.latency_missed,
             hot: self.hot,
             contained_at: self.contained_at,
+            containment: self.containment.as_ref(),
+            came_with: self.came_with,
+            lent: self.lent(),
         }
     }
 
@@ -216,6 +259,7 @@ impl Pod {
         let near_limit = signal.usage >= self.in_force.limit.scale_floor(HOT_USAGE);
         let memory = Span::from_s(u64::from(profile.hot_memory_s));
         self.hot = near_limit
+            || self.containment.is_some()
             || signal.throttled_periods > 0
             || self.latency_missed
             || self.boost.was_raised_within(memory, now)
@@ -232,6 +276,12 @@ impl Pod {
         let all = signal.periods > 0 && signal.throttled_periods == signal.periods;
         self.throttled_in_a_row =
             if all { self.throttled_in_a_row.saturating_add(signal.periods) } else { 0 };
+    }
+
+    /// What it has a right to and does not need.
+    fn lent(&self) -> Millicores {
+        let need = self.need.unwrap_or(self.bounds.min());
+        self.bounds.min().saturating_sub(need)
     }
 
     fn start_from(&mut self, sample: Sample) {
@@ -257,6 +307,11 @@ impl Pod {
             return;
         }
         self.second_from = Some(*sample);
+        self.second = Some(signal);
+        // Whoever is contained is hungry by our doing: that says nothing.
+        if self.containment.is_none() {
+            self.appetite.second_passed(&signal, from.at, profile.contain_after_ms);
+        }
         // What a pod would have used had nobody stood in its way, as far as waiting tells.
         let felt = signal.usage.scale_floor(Ratio::ONE + signal.stall_ratio);
         self.peak.used(felt, sample.at, Span::from_s(u64::from(profile.peak_memory_s)));

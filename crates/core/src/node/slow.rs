@@ -11,8 +11,8 @@ use super::{Action, Loop, Node, Note, Outcome, Why};
 use crate::boost::{self, BurstRoom};
 use crate::demand::{self, Reading};
 use crate::market::{Clearing, Grant, Mode, SURVIVAL_FLOOR};
-use crate::need::{self, SpecFacts};
-use crate::profile::{Estimator, Profile, RequestRule};
+use crate::need::{self, Bounds, SpecFacts};
+use crate::profile::{CapRule, Estimator, Profile};
 use crate::smooth::fit::{Cap, Guarantee, Move, fit_limits, fit_requests, keep_inside_bands};
 use crate::smooth::weight::kernel_weight;
 use crate::smooth::{self, Guards, Verdict, Wish};
@@ -52,9 +52,17 @@ impl Node {
         self.estimate_needs(now);
         let clearing = self.clear_with_bids();
         self.adopt(&clearing);
-        self.contain(now);
-        let plans = self.plan(&clearing.grants, now);
-        let actions = self.act(&plans, now);
+        let actions = match self.profile.cap_rule {
+            CapRule::Grant | CapRule::Tight => {
+                self.contain(now);
+                let plans = self.plan(&clearing.grants, now);
+                self.act(&plans, now)
+            }
+            CapRule::Loose => {
+                self.contain_elastic(now);
+                self.serve(now)
+            }
+        };
         self.outcome(Loop::Slow, actions)
     }
 
@@ -91,13 +99,13 @@ impl Node {
         let pods = self.pods.iter_mut().zip(grants);
         let mut plans: Vec<Plan> =
             pods.map(|(pod, grant)| pod.wishes(profile, grant, now)).collect();
-        match self.profile.request_rule {
-            RequestRule::FromGrant => {
+        match self.profile.cap_rule {
+            CapRule::Tight | CapRule::Loose => {
                 self.fit_requests(grants, &mut plans);
                 self.lift_limits(&mut plans);
                 self.fit_limits(grants, &mut plans);
             }
-            RequestRule::FromLimit => {
+            CapRule::Grant => {
                 self.fit_limits(grants, &mut plans);
                 for (plan, pod) in plans.iter_mut().zip(&self.pods) {
                     plan.request = pod.request_from_limit(plan.limit, &self.profile);
@@ -155,7 +163,7 @@ impl Node {
 
     fn fit_limits(&mut self, grants: &[Grant], plans: &mut [Plan]) {
         let budget = self.limit_budget();
-        let from_limit = self.profile.request_rule == RequestRule::FromLimit;
+        let from_limit = self.profile.cap_rule == CapRule::Grant;
         let caps = |floor: &dyn Fn(&Grant, &Plan) -> Millicores| -> Vec<Cap> {
             let pods = self.pods.iter().zip(grants).zip(plans.iter());
             pods.map(|((pod, grant), plan)| Cap {
@@ -168,9 +176,9 @@ impl Node {
         };
         // A limit should not fall below its grant, nor below its request; where held requests make
         // both together too much, the request alone has to do.
-        let mut pods = match self.profile.request_rule {
-            RequestRule::FromLimit => caps(&|grant, plan| plan.limit.min(grant.amount)),
-            RequestRule::FromGrant => {
+        let mut pods = match self.profile.cap_rule {
+            CapRule::Grant => caps(&|grant, plan| plan.limit.min(grant.amount)),
+            CapRule::Tight | CapRule::Loose => {
                 caps(&|grant, plan| plan.limit.min(plan.request.max(grant.amount)))
             }
         };
@@ -274,10 +282,15 @@ impl Pod {
                 },
             ),
             // Before the first second is known, the limit a pod came with is the best guess.
-            Estimator::Window => self
+            Estimator::Window if profile.cap_rule != CapRule::Loose => self
                 .window
                 .need(self.bounds, &profile.window_rule())
                 .unwrap_or_else(|| self.bounds.clamp(self.in_force.limit)),
+            // A right is not a need: what is not needed is lent.
+            Estimator::Window => self
+                .window
+                .need(Bounds::new(Millicores::ZERO, self.bounds.max()), &profile.window_rule())
+                .unwrap_or(self.bounds.min()),
         });
     }
 
@@ -290,10 +303,10 @@ impl Pod {
         let most = self.bounds.max();
         // A pod that cannot run cannot show that it wants to.
         let floor = profile.limit_floor_milli.min(most);
-        let base = match profile.request_rule {
-            RequestRule::FromLimit => grant.amount.max(floor),
+        let base = match profile.cap_rule {
+            CapRule::Grant => grant.amount.max(floor),
             // The pod's own need, and not what a price talked it into asking for: a cap is loose.
-            RequestRule::FromGrant => {
+            CapRule::Tight | CapRule::Loose => {
                 let need = self.need.unwrap_or(grant.need).max(grant.need);
                 let need = self.contained_at.map_or(need, |cap| need.min(cap));
                 grant.amount.max(need).max(floor)
@@ -316,7 +329,7 @@ impl Pod {
         let (limit, limit_due) = limit_verdict.settle(limit_now);
         let (request, request_due) = request_verdict.settle(request_now);
         // A request that follows its limit is not held back on its own.
-        let request_due = request_due.filter(|_| profile.request_rule == RequestRule::FromGrant);
+        let request_due = request_due.filter(|_| profile.cap_rule == CapRule::Tight);
         Plan { limit, request, wished: Wished { limit, request }, limit_due, request_due }
     }
 

@@ -4,10 +4,29 @@ use core::fmt;
 
 use crate::demand::Signal;
 use crate::market::Reason;
-use crate::units::{Millicores, Ratio};
+use crate::units::{Millicores, PodUid, Ratio};
+
+/// What a loose cap rests on: the largest of these decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestsOn {
+    /// The limit the pod came with.
+    CameWith,
+    /// What the pod has a right to.
+    Right,
+    /// What every cap has.
+    Comfort,
+    /// The most it used within the last day, and a tenth.
+    Peak,
+    /// What it was granted.
+    Grant,
+    /// It came without a limit.
+    NoLimit,
+    /// The most it may have.
+    Max,
+}
 
 /// The reason of one action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The fast loop raised a throttled pod.
     Throttled {
@@ -31,6 +50,29 @@ pub enum Why {
         /// Why that much.
         reason: Reason,
     },
+    /// A loose cap follows what it rests on.
+    Cap {
+        /// Whether the pod's cap becomes smaller.
+        shrinks: bool,
+        /// What it rests on.
+        rests_on: RestsOn,
+    },
+    /// Its request goes back to what it came with.
+    RequestRestored {
+        /// What it came with.
+        request: Millicores,
+    },
+    /// It takes all it can get while somebody else waits: its cap follows what is idle.
+    Contained {
+        /// Who waited when this began.
+        waiting: PodUid,
+        /// What is idle now.
+        idle: Millicores,
+        /// What it was granted.
+        grant: Millicores,
+    },
+    /// Nobody waits for it any more.
+    Released,
     /// The sums did not fit, so the pod had to give way.
     Forced {
         /// What it was granted.
@@ -48,6 +90,20 @@ impl Why {
             periods: signal.periods,
             throttle_ratio: signal.throttle_ratio,
         }
+    }
+}
+
+impl fmt::Display for RestsOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CameWith => "the limit it came with",
+            Self::Right => "what it has a right to",
+            Self::Comfort => "what every cap has",
+            Self::Peak => "the most it used within a day, and a tenth",
+            Self::Grant => "what it was granted",
+            Self::NoLimit => "none, as it came",
+            Self::Max => "the most it may have",
+        })
     }
 }
 
@@ -78,7 +134,23 @@ impl fmt::Display for Why {
                 Reason::MinScaled | Reason::SurvivalFloor | Reason::EqualSplit => {
                     write!(f, "needs {need}, granted {grant}: not even the mins fit")
                 }
+                Reason::IfAllAsked => {
+                    write!(f, "needs {need}; {grant} would be left for it if all asked at once")
+                }
             },
+            Self::Cap { shrinks: true, rests_on } => {
+                write!(f, "has not needed more for a while: its cap goes back to {rests_on}")
+            }
+            Self::Cap { shrinks: false, rests_on } => write!(f, "its cap is at least {rests_on}"),
+            Self::RequestRestored { request } => {
+                write!(f, "its request goes back to the {request} it came with")
+            }
+            Self::Contained { waiting, idle, grant } => write!(
+                f,
+                "takes all it can get, so it is held to its grant of {grant} and what is left, \
+                 because {waiting} waits and only {idle} of the node are idle"
+            ),
+            Self::Released => f.write_str("nobody has to wait for it any more"),
             Self::Forced { grant } => {
                 write!(f, "granted {grant}: cut because all pods together had too much")
             }

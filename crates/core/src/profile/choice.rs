@@ -12,6 +12,8 @@ pub enum ProfileName {
     Direct,
     /// Where acting is an API write.
     Api,
+    /// The smallest caps that keep latency, where acting is a cgroup write.
+    Tight,
 }
 
 /// How need is estimated.
@@ -32,13 +34,15 @@ pub enum BoostRule {
     Double,
 }
 
-/// What a grant becomes.
+/// What becomes of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestRule {
-    /// The limit; the request is a part of it.
-    FromLimit,
-    /// The request; the limit is a loose cap above it.
-    FromGrant,
+pub enum CapRule {
+    /// It is the limit; the request is a part of it.
+    Grant,
+    /// It is the request; the limit is a small cap above it, and all limits fit a budget.
+    Tight,
+    /// A limit is never below what the pod came with, unless it is contained.
+    Loose,
 }
 
 /// Where the kernel's weight comes from.
@@ -48,11 +52,13 @@ pub enum WeightSource {
     Request,
     /// The bargaining weight.
     Bargaining,
+    /// The right, and a share of what all rights leave.
+    Standing,
 }
 
 impl ProfileName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Seed, Self::Direct, Self::Api];
+    pub const ALL: [Self; 4] = [Self::Seed, Self::Direct, Self::Api, Self::Tight];
 
     /// The name a user types.
     #[must_use]
@@ -61,6 +67,7 @@ impl ProfileName {
             Self::Seed => "seed",
             Self::Direct => "direct",
             Self::Api => "api",
+            Self::Tight => "tight",
         }
     }
 }

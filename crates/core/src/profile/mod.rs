@@ -17,19 +17,19 @@ use crate::market::Fairness;
 use crate::need::WindowRule;
 use crate::units::{Millicores, Ratio, Span};
 
-pub use choice::{BoostRule, Estimator, ProfileName, RequestRule, WeightSource};
+pub use choice::{BoostRule, CapRule, Estimator, ProfileName, WeightSource};
 use setting::Setting;
 pub use setting::{Constant, Kind, SettingError, Value};
 
 macro_rules! profile {
     ($(
         $key:ident: $type:ty, $unit:literal, $low:literal to $high:literal,
-        [$seed:expr, $direct:expr, $api:expr], $reason:literal;
+        [$seed:expr, $direct:expr, $api:expr, $tight:expr $(,)?], $reason:literal;
     )*) => {
         /// The constants one node's market runs with.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Profile {
-            /// Which of the three the constants started from.
+            /// Which of the profiles the constants started from.
             pub name: ProfileName,
             $(
                 #[doc = $reason]
@@ -45,6 +45,8 @@ macro_rules! profile {
             pub const DIRECT: Self = Self { name: ProfileName::Direct, $($key: $direct,)* };
             /// Where acting is an API write.
             pub const API: Self = Self { name: ProfileName::Api, $($key: $api,)* };
+            /// The smallest caps that keep latency, where acting is a cgroup write.
+            pub const TIGHT: Self = Self { name: ProfileName::Tight, $($key: $tight,)* };
 
             /// What is known about each constant, in the order of the table.
             pub const CONSTANTS: &'static [Constant] = &[$(
@@ -86,181 +88,195 @@ macro_rules! profile {
 
 profile! {
     estimator: Estimator, "spec or window", 0.0 to 0.0,
-        [Estimator::Spec, Estimator::Window, Estimator::Window],
+        [Estimator::Spec, Estimator::Window, Estimator::Window, Estimator::Window],
         "How need is estimated. Watching usage beats mapping throttling onto the whole range \
          from min to max, which asks for half a node at 5 % throttling.";
     fairness: Fairness, "proportional or nash", 0.0 to 0.0,
-        [Fairness::Proportional, Fairness::Nash, Fairness::Nash],
+        [Fairness::Proportional, Fairness::Nash, Fairness::Nash, Fairness::Nash],
         "How a congested market shares. Proportional rewards whoever asks for more; nash cannot \
          be gamed that way.";
     demand_capped: bool, "true or false", 0.0 to 0.0,
-        [true, true, true],
+        [true, true, true, true],
         "Whether need caps a grant. Off, everything is shared out up to the pods' max.";
     learning: bool, "true or false", 0.0 to 0.0,
-        [true, false, false],
+        [true, false, false, false],
         "Whether bids are learned. Exploring costs resizes, so it must first prove its worth.";
     learning_rate: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.1), ratio(0.1), ratio(0.1)],
+        [ratio(0.1), ratio(0.1), ratio(0.1), ratio(0.1)],
         "Alpha of the Q-learning update, as documented.";
     learning_discount: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.9), ratio(0.9), ratio(0.9)],
+        [ratio(0.9), ratio(0.9), ratio(0.9), ratio(0.9)],
         "Gamma of the Q-learning update, as documented.";
     exploration_start: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.2), ratio(0.2), ratio(0.2)],
+        [ratio(0.2), ratio(0.2), ratio(0.2), ratio(0.2)],
         "Share of random actions of a new table, as documented.";
     exploration_floor: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.01), ratio(0.01), ratio(0.01)],
+        [ratio(0.01), ratio(0.01), ratio(0.01), ratio(0.01)],
         "Share of random actions that always remains, as documented.";
     exploration_seed: u32, "number", 0.0 to 4_294_967_295.0,
-        [1, 1, 1],
+        [1, 1, 1, 1],
         "Where the random numbers of new tables start, so that a replay repeats them.";
     sampling_interval_ms: Span, "ms", 100.0 to 60_000.0,
-        [ms(1000), ms(1000), ms(1000)],
+        [ms(1000), ms(300), ms(1000), ms(1000)],
         "How often a quiet pod is looked at.";
     fast_loop_interval_ms: Span, "ms", 50.0 to 60_000.0,
-        [ms(2000), ms(100), ms(1000)],
+        [ms(2000), ms(100), ms(1000), ms(100)],
         "How often hot pods are looked at: once a CFS period where acting is cheap.";
     slow_loop_interval_ms: Span, "ms", 500.0 to 3_600_000.0,
-        [ms(15_000), ms(1000), ms(5000)],
+        [ms(15_000), ms(1000), ms(5000), ms(1000)],
         "How often the market is cleared when nothing forces it. Often where acting is cheap, \
          since that is also how soon a raise that is over is taken back.";
     startup_grace_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(45_000), ms(15_000), ms(45_000)],
+        [ms(45_000), ms(15_000), ms(45_000), ms(15_000)],
         "How long a new pod is not shrunk: starting up is not a working day.";
     window_s: u32, "s", 1.0 to 3600.0,
-        [30, 5, 300],
+        [30, 5, 300, 5],
         "How far back the window estimator looks. Short where the fast loop answers a burst at \
          once; long where every change is counted.";
     window_quantile: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.9), ratio(0.9), ratio(1.0)],
+        [ratio(0.9), ratio(0.9), ratio(1.0), ratio(0.9)],
         "Which quantile of the recent seconds is the base of need; higher where changes are \
          counted.";
     throttle_target: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.05), ratio(0.05)],
+        [ratio(0.05), ratio(0.05), ratio(0.05), ratio(0.05)],
         "The share of throttled periods that is fine. Practitioners aim for 0 to 10 %; with a \
          burst buffer, or with the headroom of five minutes, 5 % do not show in latency.";
     headroom_gain: Ratio, "ratio", 0.0 to 100.0,
-        [ratio(1.0), ratio(1.0), ratio(0.1)],
+        [ratio(1.0), ratio(1.0), ratio(0.1), ratio(1.0)],
         "How fast headroom grows with the gap above the throttle target, per second.";
     headroom_fade: Ratio, "spreads", 0.0 to 100.0,
-        [ratio(0.05), ratio(0.02), ratio(0.005)],
+        [ratio(0.05), ratio(0.02), ratio(0.005), ratio(0.02)],
         "How fast headroom fades while nothing is throttled, per second.";
     headroom_start: Ratio, "spreads", 0.0 to 100.0,
-        [ratio(1.0), ratio(2.0), ratio(2.0)],
+        [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
         "Headroom of a new pod, in standard deviations of its usage.";
     headroom_max: Ratio, "spreads", 0.0 to 1000.0,
-        [ratio(10.0), ratio(10.0), ratio(10.0)],
+        [ratio(10.0), ratio(10.0), ratio(10.0), ratio(10.0)],
         "The most headroom a pod can collect, so that a storm is forgotten in minutes.";
     spread_floor: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.05), ratio(0.05)],
+        [ratio(0.05), ratio(0.05), ratio(0.05), ratio(0.05)],
         "The spread counts as at least this share of the base, so that a steady pod can grow.";
     boost_rule: BoostRule, "step or double", 0.0 to 0.0,
-        [BoostRule::Step, BoostRule::Double, BoostRule::Double],
+        [BoostRule::Step, BoostRule::Double, BoostRule::Double, BoostRule::Double],
         "How the fast loop raises: by the documented step, or by a factor after throttled periods.";
     throttling_threshold: Ratio, "ratio", 0.0 to 10.0,
-        [ratio(0.1), ratio(0.1), ratio(0.1)],
+        [ratio(0.1), ratio(0.1), ratio(0.1), ratio(0.1)],
         "Throttle ratio above which the step rule fires, as documented.";
     fast_step_min: Ratio, "ratio", 0.0 to 10.0,
-        [ratio(0.2), ratio(0.2), ratio(0.2)],
+        [ratio(0.2), ratio(0.2), ratio(0.2), ratio(0.2)],
         "The smallest raise of the step rule, as documented.";
     fast_step_max: Ratio, "ratio", 0.0 to 10.0,
-        [ratio(0.4), ratio(0.4), ratio(0.4)],
+        [ratio(0.4), ratio(0.4), ratio(0.4), ratio(0.4)],
         "The largest raise of the step rule, as documented.";
     boost_periods: u32, "periods", 1.0 to 1000.0,
-        [2, 2, 8],
+        [2, 2, 2, 2],
         "Throttled periods in a row before the double rule fires: one can be chance.";
     boost_period_ratio: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.6), ratio(0.6), ratio(0.5)],
+        [ratio(0.6), ratio(0.3), ratio(0.1), ratio(0.6)],
         "Or this share of a look at least as long as that: above one half, two came in a row.";
     boost_factor: Ratio, "factor", 1.0 to 10.0,
-        [ratio(2.0), ratio(2.0), ratio(2.0)],
+        [ratio(2.0), ratio(2.0), ratio(2.0), ratio(2.0)],
         "What the double rule multiplies the limit by.";
     peak_memory_s: u32, "s", 1.0 to 86_400.0,
-        [600, 600, 600],
-        "How long the double rule remembers the most a pod used: a raise jumps there at once, \
-         since bursts tend to be as large as the last ones.";
+        [600, 86_400, 86_400, 600],
+        "How long the most a pod used is remembered: a raise jumps there at once, since bursts tend \
+         to be as large as the last ones, and a loose cap stays above it for a day.";
     peak_factor: Ratio, "factor", 0.0 to 10.0,
-        [ratio(0.0), ratio(1.1), ratio(1.1)],
+        [ratio(0.0), ratio(1.1), ratio(1.1), ratio(1.1)],
         "What that peak is multiplied by; 0 forgets it.";
     hot_memory_s: u32, "s", 0.0 to 86_400.0,
-        [0, 600, 0],
+        [0, 600, 0, 600],
         "How long a pod that was raised, or is new, is looked at by every fast tick: whoever had a \
          burst will have another one.";
     effect_wait_ms: Span, "ms", 0.0 to 600_000.0,
-        [ms(2000), ms(100), ms(2000)],
+        [ms(2000), ms(100), ms(2000), ms(100)],
         "How long a raise takes to take effect: one must not raise again before that.";
     boost_hold_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(15_000), ms(0), ms(60_000)],
+        [ms(15_000), ms(0), ms(60_000), ms(0)],
         "How long a boost stays as it is. Not at all where it can be had again at once: a short \
          one works off what has piled up, and the estimator takes over.";
     boost_half_life_ms: Span, "ms", 1.0 to 3_600_000.0,
-        [ms(15_000), ms(100), ms(30_000)],
+        [ms(15_000), ms(100), ms(30_000), ms(100)],
         "After that, how long half of what is left of it takes to go.";
     burst_buffer: bool, "true or false", 0.0 to 0.0,
-        [false, true, false],
+        [false, true, false, true],
         "Whether a quota gets a burst buffer of its own size: unused quota of quiet periods is \
          spent in busy ones.";
     alpha_up: Ratio, "ratio", 0.001 to 1.0,
-        [ratio(0.1), ratio(1.0), ratio(1.0)],
+        [ratio(0.1), ratio(1.0), ratio(1.0), ratio(1.0)],
         "How much of a rise is taken at once. The window is smooth enough without it.";
     alpha_down: Ratio, "ratio", 0.001 to 1.0,
-        [ratio(0.8), ratio(1.0), ratio(1.0)],
+        [ratio(0.8), ratio(1.0), ratio(1.0), ratio(1.0)],
         "How much of a fall is taken at once.";
     raise_band: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.1), ratio(0.2)],
+        [ratio(0.05), ratio(0.1), ratio(0.2), ratio(0.1)],
         "A rise smaller than this is not worth a change.";
     shrink_band: Ratio, "ratio", 0.0 to 1.0,
-        [ratio(0.05), ratio(0.1), ratio(0.2)],
+        [ratio(0.05), ratio(0.1), ratio(0.2), ratio(0.1)],
         "A fall smaller than this is not worth a change.";
     shrink_hold_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(0), ms(1000), ms(60_000)],
+        [ms(0), ms(600_000), ms(3_600_000), ms(1000)],
         "How long a value must have been too large before it is shrunk.";
     cooldown_ms: Span, "ms", 0.0 to 3_600_000.0,
-        [ms(5000), ms(0), ms(5000)],
+        [ms(5000), ms(0), ms(5000), ms(0)],
         "The least time between two changes of one pod by the slow loop.";
     rounding_milli: Millicores, "millicores", 1.0 to 1000.0,
-        [Millicores::new(1), Millicores::new(10), Millicores::new(10)],
+        [Millicores::new(1), Millicores::new(10), Millicores::new(10), Millicores::new(10)],
         "Limits are multiples of this: what the kernel and systemd can hold.";
     limit_floor_milli: Millicores, "millicores", 10.0 to 1_000_000.0,
-        [Millicores::new(10), Millicores::new(500), Millicores::new(800)],
+        [Millicores::new(10), Millicores::new(500), Millicores::new(800), Millicores::new(500)],
         "No cap is tighter than this. A tighter one saves next to nothing, and every request \
          that takes longer than its quota would wait for the next period; sooner where there is \
          no burst buffer.";
-    request_rule: RequestRule, "limit or grant", 0.0 to 0.0,
-        [RequestRule::FromLimit, RequestRule::FromGrant, RequestRule::FromGrant],
-        "What a grant becomes: the limit, with the request a part of it; or the request, with \
-         the limit a loose cap above it, which keeps the node work-conserving.";
+    cap_rule: CapRule, "grant, tight or loose", 0.0 to 0.0,
+        [CapRule::Grant, CapRule::Loose, CapRule::Loose, CapRule::Tight],
+        "What becomes of a grant: the limit itself, as documented; a small cap above it; or a cap \
+         that is never below what the pod came with unless it is contained, so that a cap is \
+         for containing and never a bet against the next burst.";
     request_ratio: Ratio, "ratio", 0.01 to 1.0,
-        [ratio(0.9), ratio(0.9), ratio(0.9)],
+        [ratio(0.9), ratio(0.9), ratio(0.9), ratio(0.9)],
         "The request as a part of the limit, where it follows the limit; as documented.";
-    weight_source: WeightSource, "request or weight", 0.0 to 0.0,
-        [WeightSource::Request, WeightSource::Bargaining, WeightSource::Request],
-        "Where the kernel's weight comes from: the request, as Kubernetes does it, or the \
-         bargaining weight.";
+    weight_source: WeightSource, "request, weight or standing", 0.0 to 0.0,
+        [WeightSource::Request, WeightSource::Standing, WeightSource::Request, WeightSource::Bargaining],
+        "Where the kernel's weight comes from: the request, as Kubernetes does it; the bargaining \
+         weight; or the pod's right and its share of what the rights leave, which is what brings \
+         back within milliseconds what was lent.";
     overcommit: Ratio, "factor", 1.0 to 100.0,
-        [ratio(1.0), ratio(2.0), ratio(2.0)],
+        [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
         "All limits together stay within capacity times this. Hard caps that add up to capacity \
          leave the node idle while pods wait.";
     contain_after_ms: Span, "ms", 0.0 to 86_400_000.0,
-        [ms(0), ms(60_000), ms(60_000)],
+        [ms(0), ms(60_000), ms(60_000), ms(60_000)],
         "How long a pod's need must have been cut before it counts as one that takes all it can \
          get: longer than a burst lasts.";
     contain_factor: Ratio, "factor", 1.0 to 100.0,
-        [ratio(1.0), ratio(2.0), ratio(2.0)],
+        [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
         "What such a pod may use of its grant while others need theirs. Above one, since what \
          they need is more than what they use.";
     idle_guard: Ratio, "ratio", 0.0 to 0.9,
-        [ratio(0.0), ratio(0.1), ratio(0.1)],
+        [ratio(0.0), ratio(0.1), ratio(0.1), ratio(0.1)],
         "How much of the node is kept idle beside such pods, so that a burst of the others does \
          not have to wait for its turn.";
+    idle_guard_floor_milli: Millicores, "millicores", 0.0 to 1_000_000.0,
+        [Millicores::ZERO, Millicores::new(200), Millicores::new(200), Millicores::new(200)],
+        "The same in millicores, on nodes where a part is next to nothing.";
+    scarce_after_ms: Span, "ms", 0.0 to 3_600_000.0,
+        [ms(0), ms(2000), ms(10_000), ms(2000)],
+        "How long less than the guard must have been idle before CPU counts as scarce: longer \
+         where acting is counted.";
     max_step_factor: Ratio, "factor", 1.1 to 1000.0,
-        [ratio(10.0), ratio(10.0), ratio(10.0)],
+        [ratio(10.0), ratio(10.0), ratio(10.0), ratio(10.0)],
         "The most a limit grows at once, counted from 100m at least; the controller refuses more.";
     max_step_milli: Millicores, "millicores", 10.0 to 1_000_000.0,
-        [Millicores::from_cores(20), Millicores::from_cores(20), Millicores::from_cores(20)],
+        [
+            Millicores::from_cores(20),
+            Millicores::from_cores(20),
+            Millicores::from_cores(20),
+            Millicores::from_cores(20),
+        ],
         "The most a limit changes at once; the controller refuses more.";
     clear_gap_ms: Span, "ms", 50.0 to 3_600_000.0,
-        [ms(15_000), ms(1000), ms(5000)],
+        [ms(15_000), ms(1000), ms(5000), ms(1000)],
         "The least time between two clearings that a raise without room asks for.";
 }
 
@@ -272,6 +288,7 @@ impl Profile {
             ProfileName::Seed => Self::SEED,
             ProfileName::Direct => Self::DIRECT,
             ProfileName::Api => Self::API,
+            ProfileName::Tight => Self::TIGHT,
         }
     }
 

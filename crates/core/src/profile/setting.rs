@@ -8,7 +8,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use super::choice::{BoostRule, Estimator, RequestRule, WeightSource};
+use super::choice::{BoostRule, CapRule, Estimator, WeightSource};
 use crate::market::Fairness;
 use crate::units::{Millicores, Ratio, Span};
 
@@ -211,7 +211,7 @@ impl Setting for Ratio {
 
 /// A choice is read and shown by its words.
 macro_rules! choice {
-    ($type:ty, $($word:literal => $variant:path),+) => {
+    ($type:ty, $($word:literal => $variant:path),+ $(,)?) => {
         impl Setting for $type {
             const KIND: Kind = Kind::Choice(&[$($word),+]);
             fn accept(value: &Value) -> Option<Self> {
@@ -236,8 +236,18 @@ macro_rules! choice {
 choice!(Estimator, "spec" => Estimator::Spec, "window" => Estimator::Window);
 choice!(Fairness, "proportional" => Fairness::Proportional, "nash" => Fairness::Nash);
 choice!(BoostRule, "step" => BoostRule::Step, "double" => BoostRule::Double);
-choice!(RequestRule, "limit" => RequestRule::FromLimit, "grant" => RequestRule::FromGrant);
-choice!(WeightSource, "request" => WeightSource::Request, "weight" => WeightSource::Bargaining);
+choice!(
+    CapRule,
+    "grant" => CapRule::Grant,
+    "tight" => CapRule::Tight,
+    "loose" => CapRule::Loose,
+);
+choice!(
+    WeightSource,
+    "request" => WeightSource::Request,
+    "weight" => WeightSource::Bargaining,
+    "standing" => WeightSource::Standing,
+);
 
 // === impl Value, Kind, SettingError ===
 

@@ -19,7 +19,7 @@ use crate::units::{Millicores, Moment};
 
 /// The limit of a container that came without one: it cannot be removed, only made so large that
 /// it does not matter.
-pub const UNLIMITED: Millicores = Millicores::from_cores(1024);
+pub const UNLIMITED: Millicores = Millicores::UNLIMITED;
 
 /// What is wanted of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

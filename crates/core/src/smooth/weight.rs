@@ -1,6 +1,13 @@
-//! What the kernel's weight becomes: the one knob that shares idle CPU within milliseconds.
+//! What the kernel's weight becomes: the one knob that shares CPU within milliseconds.
 //!
 //! Weights are in cgroup v2's scale, 1 to 10000, where 100 is what everybody has by default.
+//!
+//! A *standing* weight is a pod's right and its share, by bargaining weight, of what all rights
+//! leave of the node. Need, use and grant never enter, so it stands while they come and go: what is
+//! lent comes back as soon as its owner wants to run. Together they are the node, so nobody gets
+//! less than its right while the rights fit.
+
+use alloc::vec::Vec;
 
 use crate::parse::CpuWeight;
 use crate::profile::{Profile, WeightSource};
@@ -10,16 +17,55 @@ use crate::units::{Millicores, Weight};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelWeight(u32);
 
-/// The kernel weight of a pod.
+/// What one pod stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it has a right to.
+    pub right: Millicores,
+    /// What it counts for beyond that; nothing where it gets no share of what the rights leave.
+    pub weight: Option<Weight>,
+}
+
+impl Standing {
+    fn thousandths(&self) -> u128 {
+        self.weight.map_or(0, |weight| u128::from(weight.thousandths()))
+    }
+}
+
+/// The kernel weight of a pod, where that depends on nobody else.
 #[must_use]
 pub fn kernel_weight(profile: &Profile, request: Millicores, weight: Weight) -> KernelWeight {
     match profile.weight_source {
         WeightSource::Request => KernelWeight::from_request(request),
-        WeightSource::Bargaining => KernelWeight::from_bargaining(weight),
+        WeightSource::Bargaining | WeightSource::Standing => KernelWeight::from_bargaining(weight),
     }
 }
 
+/// The standing weights of all pods of a node, in their order.
+///
+/// Scaled so that the whole node is the largest weight there is: the finest the kernel can hold.
+/// Where the rights do not fit, all are cut in the same proportion.
+#[must_use]
+pub fn standing(node: Millicores, pods: impl Iterator<Item = Standing> + Clone) -> Vec<KernelWeight> {
+    let rights: u128 = pods.clone().map(|pod| u128::from(pod.right.get())).sum();
+    let weights: u128 = pods.clone().map(|pod| pod.thousandths()).sum();
+    let whole = u128::from(node.get()).max(rights).max(1);
+    let spare = whole - rights;
+    let weights = weights.max(1);
+    pods.map(|pod| {
+        let share = spare * pod.thousandths();
+        let stands = u128::from(pod.right.get()) * weights + share;
+        // To the nearest: what rounding takes from one it gives to another.
+        let (dividend, divisor) = (stands * u128::from(KernelWeight::MAX), whole * weights);
+        KernelWeight::clamped(u64::try_from((dividend + divisor / 2) / divisor).unwrap_or(u64::MAX))
+    })
+    .collect()
+}
+
 impl KernelWeight {
+    /// The largest there is.
+    const MAX: u32 = 10_000;
+
     /// The number that is written.
     #[must_use]
     pub const fn get(self) -> u32 {
@@ -40,7 +86,7 @@ impl KernelWeight {
     }
 
     fn clamped(weight: u64) -> Self {
-        Self(u32::try_from(weight.clamp(1, 10_000)).expect("at most 10000"))
+        Self(u32::try_from(weight.clamp(1, u64::from(Self::MAX))).expect("at most 10000"))
     }
 }
 

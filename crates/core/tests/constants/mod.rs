@@ -3,7 +3,7 @@
 
 use walras_core::profile::{Profile, ProfileName, Value};
 
-/// What a pair of profiles is pinned to: the constant, its value in `direct`, and in `api`.
+/// What the profiles are pinned to: the constant, its value in `direct` and `tight`, and in `api`.
 const PINNED: &[(&str, f64, f64)] = &[
     ("fast_loop_interval_ms", 200.0, 2000.0),
     ("slow_loop_interval_ms", 15_000.0, 15_000.0),
@@ -31,7 +31,7 @@ pub(crate) fn pinned(name: ProfileName) -> Profile {
     for &(key, direct, api) in PINNED {
         let value = match name {
             ProfileName::Seed => continue,
-            ProfileName::Direct => direct,
+            ProfileName::Direct | ProfileName::Tight => direct,
             ProfileName::Api => api,
         };
         profile.set(key, &Value::Number(value)).expect("a constant and a value in range");

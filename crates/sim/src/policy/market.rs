@@ -1,17 +1,14 @@
 //! The market itself: drives the real `core::node` machine, exactly as a daemon would.
 
+use walras_core::claim::{CameWith, Ground, Known, Nature, claim, share_of_request};
 use walras_core::demand::Sample;
-use walras_core::need::Bounds;
-use walras_core::node::{Action, Loop, Node, PodFacts};
+use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts};
 use walras_core::profile::Profile;
 use walras_core::units::{Millicores, Moment, PodUid};
 
 use super::{Actuation, Policy, Setting, View};
 use crate::machine::Counters;
 use crate::scenario::{NodeSpec, PodSpec};
-
-/// What a pod without a declared limit starts with: a part of the node.
-const UNDECLARED_PART: u64 = 4;
 
 /// A node's market.
 #[derive(Clone, Debug)]
@@ -48,6 +45,8 @@ impl Market {
     }
 
     fn look(&mut self, now: Moment, view: &View<'_>) {
+        let (idle, busy) = (view.idle, view.busy);
+        self.node.machine_sampled(MachineSample { at: now, idle, busy });
         let mut due = std::mem::take(&mut self.due);
         due.clear();
         due.extend(self.node.due_for_sample(now).filter_map(|uid| self.place(uid)));
@@ -72,7 +71,7 @@ impl Market {
             return;
         };
         let setting = Setting {
-            limit: Some(action.limit),
+            limit: Some(action.limit).filter(|limit| !limit.is_unlimited()),
             request: action.request,
             weight: action.weight.get(),
             burst: action.burst,
@@ -85,24 +84,37 @@ impl Market {
 
 impl Policy for Market {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
-        let limit = pod
-            .limit
-            .unwrap_or(Millicores::new(self.capacity.get() / UNDECLARED_PART))
-            .max(pod.request);
+        let came_with = CameWith { request: Some(pod.request), limit: pod.limit };
+        let known = Known {
+            came_with,
+            min: pod.min,
+            max: None,
+            share: share_of_request(pod.request),
+            priority: pod.weight,
+            nature: Nature::Unknown,
+        };
+        let ground = Ground {
+            cap_rule: self.node.profile().cap_rule,
+            baseline: BASELINE,
+            node: self.capacity,
+            respect_limits: false,
+        };
+        let claim = claim(&known, &ground);
         self.node.pod_added(
             PodFacts {
                 uid: self.uids[place].clone(),
                 workload: None,
-                // The declared limit is a starting point and not a ceiling.
-                bounds: Bounds::new(pod.min.unwrap_or(LEAST).min(limit), self.capacity),
-                weight: pod.weight,
-                limit,
+                bounds: claim.bounds,
+                weight: claim.weight,
+                limit: pod.limit.unwrap_or(Millicores::UNLIMITED),
                 request: Some(pod.request),
+                came_with,
+                nature: Nature::Unknown,
             },
             now,
         );
         let setting = Setting {
-            limit: Some(limit),
+            limit: pod.limit,
             request: pod.request,
             weight: super::weight_from_request(pod.request),
             burst: Millicores::ZERO,
@@ -114,6 +126,13 @@ impl Policy for Market {
     fn pod_stopped(&mut self, place: usize, _: Moment) {
         self.settings[place] = None;
         self.node.pod_removed(&self.uids[place]);
+    }
+
+    fn took_effect(&mut self, place: usize, setting: &Setting, now: Moment) {
+        // A newer decision is on its way: this one says nothing about it.
+        if self.settings[place].as_ref() == Some(setting) {
+            self.node.limit_took_effect(&self.uids[place], now);
+        }
     }
 
     fn period_passed(
@@ -152,9 +171,8 @@ impl Policy for Market {
     }
 }
 
-/// The least a pod may be granted whose owner does not say: the kernel's smallest quota, which is
-/// 1 ms per period.
-const LEAST: Millicores = Millicores::new(10);
+/// What the agent gives every pod in the documents' market.
+const BASELINE: Millicores = Millicores::new(100);
 
 fn sample(counters: &Counters, now: Moment) -> Sample {
     Sample {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::{Loop, Node, Outcome, PodFacts};
 use walras_core::rng::Rng;
@@ -224,6 +225,11 @@ fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
         weight: weight.unwrap_or(Weight::ONE),
         limit,
         request,
+        came_with: CameWith {
+            request: percent(rng, 70).then(|| request.unwrap_or(min)),
+            limit: percent(rng, 70).then_some(limit),
+        },
+        nature: one_of(rng, &[Nature::Unknown, Nature::Batch, Nature::Service]),
     }
 }
 

@@ -106,6 +106,8 @@ pub fn market_in(rng: &mut Rng, regime: Regime, pods: usize) -> Market {
             rng,
             &[None, Some(Mode::Uncongested), Some(Mode::Congested), Some(Mode::Overloaded)],
         ),
+        scarce: one_of(rng, &[None, None, Some(false), Some(true)]),
+        weight_unit: Weight::ONE,
     };
     Market { regime, terms, bids }
 }

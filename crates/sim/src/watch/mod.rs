@@ -11,7 +11,7 @@ use std::fmt;
 use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
 use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
-use walras_core::profile::{Estimator, Profile, RequestRule};
+use walras_core::profile::{CapRule, Estimator, Profile};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
 use crate::fact::{Fact, Story};
@@ -301,6 +301,10 @@ impl Watch {
                     "a limit was forced to move inside its band, though everything fitted"
                 );
             }
+            Why::Cap { .. }
+            | Why::RequestRestored { .. }
+            | Why::Contained { .. }
+            | Why::Released => {}
             Why::Market { need, grant, reason, .. } => {
                 promise!(limit_moved || request_moved, "nothing moved by the market");
                 // Whoever takes all it can get may be held to less than it needs.
@@ -313,7 +317,7 @@ impl Watch {
             let most = pod.bounds.max().max(SURVIVAL_FLOOR).max(action.request);
             promise!(action.limit <= most, "a limit was raised beyond the max");
         }
-        if self.profile.request_rule == RequestRule::FromGrant {
+        if self.profile.cap_rule == CapRule::Tight {
             promise!(
                 action.request <= before.request.max(pod.bounds.max()),
                 "a request was raised beyond the max"
@@ -336,15 +340,15 @@ impl Watch {
         wanted: Millicores,
         grant: Millicores,
     ) -> Result<(), Broken> {
-        let base = match self.profile.request_rule {
-            RequestRule::FromLimit => grant,
-            RequestRule::FromGrant => wanted,
+        let base = match self.profile.cap_rule {
+            CapRule::Grant => grant,
+            CapRule::Tight | CapRule::Loose => wanted,
         };
         promise!(
             action.limit >= before.limit || base < before.limit,
             "a limit was lowered though {base} are wanted"
         );
-        if self.profile.request_rule == RequestRule::FromGrant {
+        if self.profile.cap_rule == CapRule::Tight {
             let rounded = grant.round_down_to(self.profile.rounding_milli);
             promise!(
                 action.request >= before.request || rounded < before.request,
@@ -374,8 +378,8 @@ impl Watch {
             self.step_is_accepted(before.limit, action.limit)?;
         }
         if request_moved {
-            match profile.request_rule {
-                RequestRule::FromGrant => {
+            match profile.cap_rule {
+                CapRule::Tight | CapRule::Loose => {
                     // A request below the pod's min is brought up to it, however little that is.
                     let min = pod.bounds.min();
                     let restored = before.request < min && action.request >= min;
@@ -384,7 +388,7 @@ impl Watch {
                         "a request moved inside its band"
                     );
                 }
-                RequestRule::FromLimit => {
+                CapRule::Grant => {
                     promise!(
                         limit_moved || before.weight.is_none(),
                         "a request moved without its limit"
@@ -393,7 +397,7 @@ impl Watch {
             }
         }
         let shrinks = action.limit < before.limit
-            || (action.request < before.request && profile.request_rule == RequestRule::FromGrant);
+            || (action.request < before.request && profile.cap_rule == CapRule::Tight);
         promise!(
             !shrinks || self.now >= pod.added_at + profile.startup_grace_ms,
             "a pod was shrunk while it starts up"
@@ -405,7 +409,7 @@ impl Watch {
         );
         promise!(
             action.request >= before.request
-                || profile.request_rule == RequestRule::FromLimit
+                || profile.cap_rule == CapRule::Grant
                 || held(pod.request_set_at),
             "a request was lowered that was not too large for long enough"
         );
@@ -414,13 +418,13 @@ impl Watch {
         let known = pod.sampled_ever
             || pod.found
             || profile.estimator != Estimator::Window
-            || profile.request_rule != RequestRule::FromGrant
+            || profile.cap_rule != CapRule::Tight
             || profile.learning;
         promise!(
             known || action.limit >= before.limit.min(pod.bounds.max()),
             "a pod was shrunk that was never sampled"
         );
-        let first = profile.request_rule == RequestRule::FromLimit && !limit_moved;
+        let first = profile.cap_rule == CapRule::Grant && !limit_moved;
         promise!(
             first || pod.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms),
             "a pod was changed again too soon"

@@ -1,0 +1,177 @@
+//! Containment where caps are loose: who takes all it can get while somebody else waits.
+//!
+//! Only elastic work is contained: what its owner calls batch, or what was seen to take all it could
+//! get for a minute and more, waiting throughout, above its right; and only while CPU is scarce and
+//! somebody below its grant waits. A burst is not greed. The cap of a contained pod is its grant, or
+//! what it uses and its share of what is idle beyond the guard: every fast tick looks at it again,
+//! so that what the others leave is not kept from it, and what they want back is there soon.
+//!
+//! Always: a contained pod keeps its right and its grant; nobody is contained while CPU is idle
+//! beyond twice the guard.
+
+use alloc::vec::Vec;
+
+use super::pod::{Containment, Pod};
+use super::{Action, Node, Note, Why};
+use crate::claim::Nature;
+use crate::demand::Signal;
+use crate::profile::Profile;
+use crate::smooth;
+use crate::units::{Millicores, Moment, Ratio, Span};
+
+/// Whoever waits for this much of a second waits,
+const WAITING_STALL: Ratio = Ratio::from_percent(1);
+/// or for this much of the time it runs.
+const WAITING_PART: Ratio = Ratio::from_percent(10);
+/// Whoever uses less than this of its cap is not held back by it.
+const HELD_BACK_USAGE: Ratio = Ratio::from_percent(50);
+/// Whoever waits for a CPU for this much of a second takes all it can get,
+const HUNGRY_STALL: Ratio = Ratio::from_percent(50);
+/// or who is throttled in this many of its periods.
+const HUNGRY_PERIODS: Ratio = Ratio::from_percent(80);
+
+/// How a pod takes what it can get. Whoever was hungry for long enough is elastic until it was not
+/// for as long.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Appetite {
+    /// Whether it waited for more in its last second.
+    is_hungry: bool,
+    /// Since when that was so.
+    since: Moment,
+    is_elastic: bool,
+}
+
+// === impl Appetite ===
+
+impl Appetite {
+    /// A second passed that began then. Whoever waits for a CPU, or for its quota, all the time
+    /// would use more if it could.
+    pub(super) fn second_passed(&mut self, signal: &Signal, began: Moment, patience: Span) {
+        let hungry = signal.stall_ratio >= HUNGRY_STALL || signal.period_ratio >= HUNGRY_PERIODS;
+        if hungry != self.is_hungry {
+            (self.is_hungry, self.since) = (hungry, began);
+        }
+        let lasted = (began + signal.window).since(self.since);
+        if lasted >= patience {
+            self.is_elastic = hungry;
+        }
+    }
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Decides who is contained until the next clearing.
+    pub(super) fn contain_elastic(&mut self, now: Moment) {
+        let scarce = self.machine.is_scarce() == Some(true);
+        let idle = self.idle_now();
+        let waiting = if scarce { self.somebody_waiting() } else { None };
+        for place in 0..self.pods.len() {
+            let pod = &mut self.pods[place];
+            let was = pod.containment.is_some();
+            let stays = was && scarce && pod.is_held_back();
+            let starts = !was && waiting.is_some() && pod.is_elastic();
+            match (&waiting, was) {
+                (Some(waiting), false) if starts => {
+                    let waiting = waiting.clone();
+                    pod.containment =
+                        Some(Containment { waiting: waiting.clone(), idle, since: now });
+                    pod.contained_at = Some(pod.in_force.limit);
+                    let uid = pod.uid().clone();
+                    self.note(Note::ContainedFor { uid, waiting, idle });
+                }
+                (_, true) if !stays => {
+                    pod.containment = None;
+                    pod.contained_at = None;
+                    let uid = pod.uid().clone();
+                    self.note(Note::Released { uid });
+                }
+                _ => {}
+            }
+        }
+        self.machine.hold_scarce(self.pods.iter().any(|pod| pod.containment.is_some()));
+    }
+
+    /// Lets the caps of contained pods follow what is idle.
+    pub(super) fn follow_contained(&mut self, now: Moment, actions: &mut Vec<(usize, Action)>) {
+        let weights: u64 = self
+            .pods
+            .iter()
+            .filter(|pod| pod.containment.is_some())
+            .map(|pod| u64::from(pod.weight.thousandths()))
+            .sum();
+        if weights == 0 {
+            return;
+        }
+        let (idle, guard) = (self.idle_now(), self.guard());
+        let whole = Millicores::new(weights);
+        for (place, pod) in self.pods.iter_mut().enumerate() {
+            let (Some(containment), Some(recent)) = (&pod.containment, pod.recent) else {
+                continue;
+            };
+            let part = Millicores::new(u64::from(pod.weight.thousandths()));
+            let more = idle.saturating_sub(guard).share_floor(part, whole);
+            let less = guard.saturating_sub(idle).share_floor(part, whole);
+            let grant = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+            let cap = (recent.usage + more)
+                .saturating_sub(less)
+                .max(grant)
+                .max(pod.bounds.min())
+                .min(pod.bounds.max())
+                .round_up_to(self.profile.rounding_milli);
+            let why = Why::Contained { waiting: containment.waiting.clone(), idle, grant };
+            if pod.is_worth_a_change(cap, &self.profile, now) {
+                pod.contained_at = Some(cap);
+                actions.push((place, pod.set_cap(cap, why, now)));
+            }
+        }
+    }
+
+    /// Somebody who waits for a CPU though it uses less than it was granted.
+    fn somebody_waiting(&self) -> Option<crate::units::PodUid> {
+        let waits = |pod: &&alloc::boxed::Box<Pod>| {
+            let Some(second) = pod.second else {
+                return false;
+            };
+            let granted = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+            let stalled = Millicores::from_cores(1).scale_floor(second.stall_ratio);
+            second.stall_ratio >= WAITING_STALL
+                && stalled >= second.usage.scale_floor(WAITING_PART)
+                && second.usage < granted
+                && pod.containment.is_none()
+                && !pod.is_elastic()
+        };
+        self.pods.iter().find(waits).map(|pod| pod.uid().clone())
+    }
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// Whether it takes all it can get, and has done so for longer than a burst lasts.
+    pub(super) fn is_elastic(&self) -> bool {
+        let is_elastic = match self.nature {
+            Nature::Service => false,
+            Nature::Batch => true,
+            Nature::Unknown => self.appetite.is_elastic,
+        };
+        let above_right = self.second.is_some_and(|second| second.usage > self.bounds.min());
+        is_elastic && above_right
+    }
+
+    /// Whether its cap is what keeps it from using more.
+    fn is_held_back(&self) -> bool {
+        let cap = self.in_force.limit.scale_floor(HELD_BACK_USAGE);
+        self.second.is_none_or(|second| {
+            second.usage >= cap || second.period_ratio >= HUNGRY_PERIODS
+        })
+    }
+
+    fn is_worth_a_change(&self, cap: Millicores, profile: &Profile, now: Moment) -> bool {
+        let in_force = self.in_force.limit;
+        let rested = self.last_change.is_none_or(|at| now >= at + profile.cooldown_ms);
+        // What comes back is taken at once; what is given up can wait for the cooldown.
+        smooth::exceeds(cap, in_force, profile.raise_band)
+            || (rested && smooth::falls_below(cap, in_force, profile.shrink_band))
+    }
+}

@@ -1,0 +1,302 @@
+//! What becomes of grants where caps are loose.
+//!
+//! A cap is for containing, and never a bet against the next burst: whoever is not contained keeps
+//! at least what it came with, its right, its grant and a tenth more than it used within a day; who
+//! came without a limit gets none. The slow tick brings caps and requests there. The fast tick
+//! raises whoever is throttled while the node is idle beyond the guard, by all that is idle there,
+//! and lets the caps of contained pods follow what the others leave. Who gets CPU where it is
+//! scarce is not said by caps but by standing weights.
+//!
+//! Always: a raise is refused only where next to nothing is idle, or at the pod's max; nobody's cap
+//! is below its right.
+
+use alloc::vec::Vec;
+
+use super::pod::Pod;
+use super::{Action, Node, Note, RestsOn, Why};
+use crate::boost::{self, FastFacts, Step};
+use crate::market::Mode;
+use crate::profile::{Profile, WeightSource};
+use crate::smooth::weight::{KernelWeight, Standing, standing};
+use crate::smooth::{self, Guards, Verdict, Wish};
+use crate::units::{Millicores, Moment};
+
+/// What holds for a whole tick.
+#[derive(Clone, Copy)]
+struct Tick<'a> {
+    profile: &'a Profile,
+    capacity: Millicores,
+    mode: Mode,
+    now: Moment,
+}
+
+/// What one pod is to have.
+struct Plan {
+    limit: Millicores,
+    request: Millicores,
+    why: Why,
+    /// When a change is due that is held back.
+    due: Option<Moment>,
+}
+
+// === impl Node ===
+
+impl Node {
+    /// Brings every pod to what it should have.
+    pub(super) fn serve(&mut self, now: Moment) -> Vec<Action> {
+        let weights = self.weights();
+        let tick = Tick { profile: &self.profile, capacity: self.capacity, mode: self.mode, now };
+        let mut actions = Vec::new();
+        let mut held = Vec::new();
+        for (pod, weight) in self.pods.iter_mut().zip(weights) {
+            let plan = pod.plan(&tick);
+            if let Some(until) = plan.due {
+                held.push(Note::ChangeHeld { uid: pod.uid().clone(), until });
+            }
+            actions.extend(pod.set(plan, weight, &tick));
+        }
+        for note in held {
+            self.note(note);
+        }
+        actions
+    }
+
+    /// Raises who is held back while there is CPU for it, and follows with those that are contained.
+    pub(super) fn serve_at_once(&mut self, now: Moment) -> Vec<Action> {
+        let idle = self.idle_now();
+        let room = idle.saturating_sub(self.guard());
+        let mut actions = Vec::new();
+        for place in 0..self.pods.len() {
+            let pod = &mut self.pods[place];
+            let Some(signal) = pod.fast_window() else {
+                continue;
+            };
+            pod.recent = Some(signal);
+            pod.judge_heat(&signal, &self.profile, now);
+            pod.count_throttled(&signal);
+            // Whoever is contained is followed below.
+            if pod.containment.is_some() || pod.in_force.limit.is_unlimited() {
+                continue;
+            }
+            let (limit, max) = (pod.in_force.limit, pod.bounds.max());
+            let facts = FastFacts {
+                limit,
+                max,
+                peak: pod.peak.value(),
+                signal,
+                throttled_in_a_row: pod.throttled_in_a_row,
+                latency_missed: pod.latency_missed,
+            };
+            let (target, why) = match boost::step(&self.profile, &facts) {
+                Step::Calm => continue,
+                Step::AtMax => {
+                    let uid = pod.uid().clone();
+                    self.note(Note::AtMax { uid, max });
+                    continue;
+                }
+                Step::LateElsewhere => {
+                    let uid = pod.uid().clone();
+                    self.note(Note::LateElsewhere { uid, usage: signal.usage, limit });
+                    continue;
+                }
+                Step::Throttled(target) => (target, Why::throttled(&signal)),
+                Step::Late(target) => (target, Why::LatencyMissed),
+            };
+            if room == Millicores::ZERO {
+                let uid = pod.uid().clone();
+                self.note(Note::NothingIdle { uid, limit, idle });
+                continue;
+            }
+            // By all that is idle: weights say who gets it, and another raise would come too late.
+            let target = target.max(limit + room).min(max);
+            let rounded = target.round_up_to(self.profile.rounding_milli).min(max);
+            let target = smooth::limit_step(&self.profile, limit, rounded);
+            pod.boost.raised(target, &self.profile, now);
+            let (profile, mode) = (&self.profile, self.mode);
+            actions.push((place, pod.raise_limit(target, profile, mode, why)));
+        }
+        self.follow_contained(now, &mut actions);
+        actions.sort_by_key(|(place, _)| *place);
+        actions.into_iter().map(|(_, action)| action).collect()
+    }
+
+    /// What is idle now, as far as anybody knows.
+    pub(super) fn idle_now(&self) -> Millicores {
+        self.machine.look().map_or_else(
+            || {
+                let signals = self.pods.iter().filter_map(|pod| pod.recent);
+                let used: Millicores = signals.map(|signal| signal.usage).sum();
+                self.capacity.saturating_sub(used)
+            },
+            |look| look.idle,
+        )
+    }
+
+    fn weights(&self) -> Vec<KernelWeight> {
+        let pods = self.pods.iter();
+        match self.profile.weight_source {
+            WeightSource::Standing => {
+                standing(self.capacity, pods.map(|pod| pod.standing()))
+            }
+            WeightSource::Request | WeightSource::Bargaining => pods
+                .map(|pod| {
+                    let request = pod.request_wish();
+                    smooth::weight::kernel_weight(&self.profile, request, pod.weight)
+                })
+                .collect(),
+        }
+    }
+}
+
+// === impl Pod ===
+
+impl Pod {
+    /// Whoever is contained has its right and no share of what the rights leave.
+    const fn standing(&self) -> Standing {
+        let weight = if self.containment.is_some() { None } else { Some(self.weight) };
+        Standing { right: self.bounds.min(), weight }
+    }
+
+    /// The cap it should have, and what that rests on.
+    fn loose_cap(&self, tick: &Tick<'_>) -> (Millicores, RestsOn) {
+        let granted = self.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+        let used = self.peak.value().scale_floor(tick.profile.peak_factor);
+        let floors = [
+            (self.came_with.limit.unwrap_or(Millicores::UNLIMITED), RestsOn::CameWith),
+            (self.bounds.min(), RestsOn::Right),
+            (tick.profile.limit_floor_milli, RestsOn::Comfort),
+            (used, RestsOn::Peak),
+            (granted, RestsOn::Grant),
+        ];
+        let (mut cap, mut rests_on) = floors[0];
+        for (floor, what) in floors {
+            if floor > cap {
+                (cap, rests_on) = (floor, what);
+            }
+        }
+        let most = self.most(tick.capacity);
+        if cap > most {
+            (most, RestsOn::Max)
+        } else if cap.is_unlimited() {
+            (cap, RestsOn::NoLimit)
+        } else {
+            (cap.round_up_to(tick.profile.rounding_milli).min(most), rests_on)
+        }
+    }
+
+    /// The largest cap it may have. Whoever may have the whole node needs none.
+    fn most(&self, capacity: Millicores) -> Millicores {
+        let max = self.bounds.max();
+        if max >= capacity { Millicores::UNLIMITED } else { max }
+    }
+
+    /// Its request as it should be: what it came with.
+    fn request_wish(&self) -> Millicores {
+        self.came_with.request.unwrap_or(self.in_force.request)
+    }
+
+    fn plan(&mut self, tick: &Tick<'_>) -> Plan {
+        let profile = tick.profile;
+        let guards = Guards {
+            grace_until: self.added_at + profile.startup_grace_ms,
+            cooldown_until: self.last_change.map_or(tick.now, |at| at + profile.cooldown_ms),
+        };
+        let in_force = self.in_force;
+        let (cap, rests_on) = self.loose_cap(tick);
+        let (limit, mut due, why) = match self.contained_at {
+            // Decided where containment is.
+            Some(_) => (in_force.limit, None, Why::Trimmed),
+            None => {
+                let (limit, due) = self.damped(cap, rests_on, &guards, tick);
+                (limit, due, Why::Cap { shrinks: limit < in_force.limit, rests_on })
+            }
+        };
+        let mut request = self.request_wish().min(limit);
+        if request != in_force.request && tick.now < guards.cooldown_until {
+            due = Some(due.unwrap_or(guards.cooldown_until).min(guards.cooldown_until));
+            request = in_force.request.min(limit);
+        }
+        let why = if limit != in_force.limit {
+            why
+        } else if request != in_force.request {
+            Why::RequestRestored { request }
+        } else {
+            Why::Trimmed
+        };
+        Plan { limit, request, why, due }
+    }
+
+    /// Where the cap moves to from what is in force, and when if not yet.
+    fn damped(
+        &mut self,
+        cap: Millicores,
+        rests_on: RestsOn,
+        guards: &Guards,
+        tick: &Tick<'_>,
+    ) -> (Millicores, Option<Moment>) {
+        let in_force = self.in_force.limit;
+        // What rests on use moves all the time, and a little is not worth a change; what rests on a
+        // promise is kept to the last millicore.
+        let promised = !matches!(rests_on, RestsOn::Peak | RestsOn::Grant);
+        if cap > in_force && promised {
+            self.limit_track.was_set(cap);
+            return if tick.now < guards.cooldown_until {
+                (in_force, Some(guards.cooldown_until))
+            } else if cap.is_unlimited() {
+                (cap, None)
+            } else {
+                (smooth::limit_step(tick.profile, in_force, cap), None)
+            };
+        }
+        let wish = Wish::Limit { amount: cap, most: cap };
+        let verdict =
+            smooth::damp(tick.profile, &mut self.limit_track, in_force, wish, guards, tick.now);
+        match verdict {
+            Verdict::Keep => (in_force, None),
+            Verdict::Hold(until) => (in_force, Some(until)),
+            Verdict::Change(target) => (target, None),
+        }
+    }
+
+    /// The action that makes the plan true, unless it is true already.
+    fn set(&mut self, plan: Plan, weight: KernelWeight, tick: &Tick<'_>) -> Option<Action> {
+        let Plan { limit, request, why, .. } = plan;
+        let burst = self.loose_burst(limit, tick);
+        let in_force = &mut self.in_force;
+        let moved = limit != in_force.limit || request != in_force.request;
+        if !moved && in_force.weight == Some(weight) && in_force.burst == burst {
+            return None;
+        }
+        if moved {
+            self.last_change = Some(tick.now);
+        }
+        in_force.limit = limit;
+        in_force.request = request;
+        in_force.weight = Some(weight);
+        in_force.burst = burst;
+        Some(Action { uid: self.uid().clone(), limit, request, weight, burst, why })
+    }
+
+    /// A burst buffer as large as the quota, except for those that are contained, and where nobody
+    /// gets what it has a right to.
+    fn loose_burst(&self, limit: Millicores, tick: &Tick<'_>) -> Millicores {
+        let none = !tick.profile.burst_buffer
+            || limit.is_unlimited()
+            || self.containment.is_some()
+            || tick.mode == Mode::Overloaded;
+        if none { Millicores::ZERO } else { limit }
+    }
+
+    /// Its cap becomes `limit`, without delay.
+    pub(super) fn set_cap(&mut self, limit: Millicores, why: Why, now: Moment) -> Action {
+        let in_force = &mut self.in_force;
+        in_force.limit = limit;
+        in_force.burst = Millicores::ZERO;
+        in_force.request = in_force.request.min(limit);
+        let (request, burst) = (in_force.request, in_force.burst);
+        let weight = *in_force.weight.get_or_insert(KernelWeight::from_request(request));
+        self.limit_track.was_set(limit);
+        self.last_change = Some(now);
+        Action { uid: self.uid().clone(), limit, request, weight, burst, why }
+    }
+}
