@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use walras_core::learn::SAVED_BYTES_MAX;
 use walras_core::market::{Fairness, Mode};
 use walras_core::node::Loop;
 use walras_core::profile::ProfileName;
@@ -18,6 +19,9 @@ use crate::scalar::Scalar;
 const WEIGHT_MIN: f64 = 0.001;
 /// The largest weight accepted; it is `Weight::LIMIT_THOUSANDTHS`.
 const WEIGHT_MAX: f64 = 1e6;
+/// The most bytes of a saved table: one more than any table has, so that what was refused for being
+/// too long when it was recorded is refused in a replay.
+pub(crate) const TABLE_BYTES_MAX: usize = SAVED_BYTES_MAX + 1;
 /// The last moment accepted, in milliseconds: 30,000 years after the origin. In microseconds it
 /// still fits an integer with room to spare.
 const MS_MAX: u64 = 1_000_000_000_000_000;
@@ -172,6 +176,19 @@ kind! {
 }
 
 kind! {
+    /// The bytes of a saved table.
+    TableHex => Vec<u8>,
+    "saved bytes as hexadecimal digits, two for each of up to 65537 bytes",
+    |written| bytes_of(text(written)?),
+    {
+        "type": "string",
+        "minLength": 0,
+        "maxLength": 2 * TABLE_BYTES_MAX,
+        "pattern": "^([0-9a-fA-F]{2})*$"
+    }
+}
+
+kind! {
     /// How a congested market shares.
     FairnessWord => Fairness,
     "\"proportional\" or \"nash\"",
@@ -248,6 +265,16 @@ fn text(written: &Scalar) -> Option<&str> {
         Scalar::Null | Scalar::Flag(_) | Scalar::Whole(_) | Scalar::Negative(_) => None,
         Scalar::Decimal(_) | Scalar::List | Scalar::Object => None,
     }
+}
+
+/// The bytes that are written as two digits each.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() || pairs.len() > TABLE_BYTES_MAX {
+        return None;
+    }
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
+    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
 }
 
 /// Why something is no name: the character that may not be in it is not to be seen, so it is named.
@@ -366,6 +393,10 @@ mod tests {
         let (longest, too_long) = (of_length(NAME_MAX), of_length(NAME_MAX + 1));
         check_range::<Uid>(["\"a\"", &longest], ["\"\"", &too_long]);
         check_range::<Workload>(["\"a\"", &longest], ["\"\"", &too_long]);
+        let table = |bytes: usize| format!("\"{}\"", "7B".repeat(bytes));
+        let (largest, too_large) = (table(TABLE_BYTES_MAX), table(TABLE_BYTES_MAX + 1));
+        assert!(TableHex::WHAT.contains(&TABLE_BYTES_MAX.to_string()));
+        check_range::<TableHex>(["\"\"", &largest], [&too_large, &too_large]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
+use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
 use walras_core::rng::Rng;
 use walras_core::units::Millicores;
@@ -167,8 +168,8 @@ fn facts(rng: &mut Rng) -> String {
         now += rng.below(4000);
         let place = usize::try_from(rng.below(5)).expect("small");
         let uid = format!("pod-{place}");
-        let fact = match rng.below(12) {
-            0..=2 if !present[place] => {
+        let fact = match rng.below(13) {
+            0..=2 if !present[place] || chance(rng, 10) => {
                 present[place] = true;
                 let (min, max) = bounds(rng);
                 json!({ "type": "pod_added", "uid": uid, "min_milli": min, "max_milli": max,
@@ -192,6 +193,14 @@ fn facts(rng: &mut Rng) -> String {
             7 => json!({ "type": "applied", "uid": uid }),
             8 => json!({ "type": "latency", "uid": uid, "missed": chance(rng, 50) }),
             9 => json!({ "type": "tick", "loop": "slow" }),
+            11 => {
+                // Most are no tables, and those that are have learnt nothing.
+                let table = QTable::new(rng.next_u64(), &LearnConfig::DEFAULT).save();
+                let length = if chance(rng, 50) { table.len() } else { 20 };
+                let hex: String =
+                    table.bytes().take(length).map(|byte| format!("{byte:02x}")).collect();
+                json!({ "type": "table_restored", "workload": uid, "saved_hex": hex })
+            }
             10 => json!({ "type": "found", "uid": uid, "limit_milli": amount(rng) }),
             _ => json!({ "type": "tick", "loop": "fast" }),
         };

@@ -93,17 +93,14 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     let tables = store.tables()?;
     let origin = origin(&config);
     let recorder = recorder(&config, origin)?;
-    let mut node = Node::new(capacity(&config), config.profile.clone());
-    if recorder.is_some() && config.profile.learning && !tables.is_empty() {
-        warn!("what was learned before is not part of the recording, so a replay may differ");
-    }
-    for (workload, saved) in tables {
-        node.table_restored(workload, &saved);
-    }
+    let node = Node::new(capacity(&config), config.profile.clone());
     let outside = Cgroups::new(layout, terms(&config), store, originals, origin);
     let mut drive = Drive::new(node, outside, Arc::clone(&board), config.look_interval);
     if let Some(recorder) = recorder {
         drive.record_to(recorder);
+    }
+    for (workload, saved) in tables {
+        drive.restore_table(workload, &saved);
     }
     info!(
         address = %server.address(), acting = config.act, profile = config.profile.name.name(),
@@ -214,12 +211,7 @@ impl Running<'_> {
                 None
             }
         };
-        let mut node = Node::new(capacity(&newer), newer.profile.clone());
-        let learned = self.drive.node().tables();
-        let learned: Vec<_> = learned.map(|(key, table)| (key.clone(), table.save())).collect();
-        for (workload, saved) in learned {
-            node.table_restored(workload, saved.as_bytes());
-        }
+        let node = Node::new(capacity(&newer), newer.profile.clone());
         self.board.set_identity(identity(self.options, &newer));
         self.drive.outside().set_terms(terms(&newer));
         self.drive.set_look_interval(newer.look_interval);

@@ -22,7 +22,8 @@ use tracing::{debug, info, warn};
 use walras_core::node::{Action, Loop, Node, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
-    Applied, Capacity, Event, Found, Latency, PodAdded, PodRemoved, SampleTaken, Tick,
+    Applied, Capacity, Event, Found, Latency, PodAdded, PodRemoved, SampleTaken, TableRestored,
+    Tick,
 };
 use walras_wire::state::ChangeResult;
 
@@ -89,12 +90,19 @@ impl<O: Outside> Drive<O> {
         &mut self.outside
     }
 
-    /// Puts another node in the place of this one, for instance one with other constants. Every pod
-    /// arrives anew, with what is in force on it.
+    /// Puts another node in the place of this one, for instance one with other constants. It starts
+    /// with what was learned, and every pod arrives anew, with what is in force on it.
+    ///
+    /// `node` must be new, and `recorder` have nothing but what it was made with.
     pub fn start_over(&mut self, node: Node, recorder: Option<Recorder>) {
+        // What the node was told since its last tick is part of its recording.
+        self.flush_recording();
         let before = std::mem::replace(&mut self.node, node);
         self.recorder = recorder;
         self.told.clear();
+        for (workload, table) in before.tables() {
+            self.restore_table(workload.clone(), table.save().as_bytes());
+        }
         let now = self.outside.now();
         self.last_look = Some(now);
         self.look(now);
@@ -113,6 +121,8 @@ impl<O: Outside> Drive<O> {
 
     /// Brings back what was learned of a workload, whenever that is found.
     pub fn restore_table(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        let now = self.outside.now();
+        self.record(now, || Event::TableRestored(TableRestored::new(workload.clone(), saved)));
         self.node.table_restored(workload, saved);
     }
 
@@ -185,7 +195,10 @@ impl<O: Outside> Drive<O> {
     }
 
     fn came(&mut self, arrival: Arrival, now: Moment) {
-        let Arrival { facts, label } = arrival;
+        let Arrival { mut facts, label } = arrival;
+        // Where a limit was lowered and the request was not yet, the limit counts: that is what the
+        // node makes of it, and a recording has no other.
+        facts.request = facts.request.map(|request| request.min(facts.limit));
         info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
         self.record(now, || {
             Event::PodAdded(PodAdded {
@@ -235,9 +248,7 @@ impl<O: Outside> Drive<O> {
                 acting: span(decided.elapsed()),
             },
         );
-        if let Some(stopped) = self.recorder.as_mut().and_then(Recorder::flush) {
-            warn!("{stopped}");
-        }
+        self.flush_recording();
     }
 
     fn sample_due(&mut self, now: Moment) {
@@ -365,6 +376,12 @@ impl<O: Outside> Drive<O> {
     fn limit_found(&mut self, uid: &PodUid, limit: Millicores, now: Moment) {
         self.record(now, || Event::Found(Found { uid: uid.clone(), limit_milli: limit }));
         self.node.limit_found(uid, limit);
+    }
+
+    fn flush_recording(&mut self) {
+        if let Some(stopped) = self.recorder.as_mut().and_then(Recorder::flush) {
+            warn!("{stopped}");
+        }
     }
 
     fn record(&mut self, at: Moment, event: impl FnOnce() -> Event) {

@@ -1,13 +1,16 @@
 //! The loop against a scripted outside: a made-up machine on which time passes as the test says.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use walras_core::demand::Sample;
+use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
+use walras_core::market::Fairness;
 use walras_core::need::Bounds;
 use walras_core::node::{Action, Node, PodFacts};
 use walras_core::profile::Profile;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 use walras_wire::replay::{Replay, parse_line};
 use walras_wire::state::ChangeResult;
 
@@ -77,7 +80,7 @@ impl Script {
         self.changes.push(Change::Came(Box::new(Arrival {
             facts: PodFacts {
                 uid,
-                workload: None,
+                workload: Some(WorkloadKey::new(name)),
                 bounds: Bounds::new(Millicores::new(100), CAPACITY),
                 weight: Weight::ONE,
                 limit,
@@ -90,6 +93,14 @@ impl Script {
                 target_latency_ms: None,
             },
         })));
+    }
+
+    /// What is told of the pod that came last, before the loop looks.
+    fn last_arrival(&mut self) -> &mut PodFacts {
+        match self.changes.last_mut() {
+            Some(Change::Came(arrival)) => &mut arrival.facts,
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -146,13 +157,17 @@ impl Outside for Script {
 }
 
 fn drive(script: Script) -> (Drive<Script>, Arc<Board>) {
+    drive_with(script, &Profile::DIRECT)
+}
+
+fn drive_with(script: Script, profile: &Profile) -> (Drive<Script>, Arc<Board>) {
     let board = Arc::new(Board::new(Identity {
         version: "test".to_owned(),
         host: "test".to_owned(),
-        profile: "direct".to_owned(),
+        profile: profile.name.name().to_owned(),
         acting: true,
     }));
-    let node = Node::new(CAPACITY, Profile::DIRECT);
+    let node = Node::new(CAPACITY, profile.clone());
     (Drive::new(node, script, Arc::clone(&board), LOOK), board)
 }
 
@@ -287,13 +302,11 @@ fn another_node_starts_with_the_pods_that_are_there() {
 fn a_recording_replays_to_the_same_actions() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("node.jsonl");
-    let to = RecordTo { file: file.clone(), max_mib: 10 };
     let mut script = Script::new(Mood::Works);
     script.comes("web \"1\"", 1200, 200);
     script.comes("batch", 2500, 400);
-    let now = script.now;
     let (mut drive, _) = drive(script);
-    drive.record_to(Recorder::start(&to, CAPACITY, &Profile::DIRECT, now).unwrap());
+    record(&mut drive, &file, &Profile::DIRECT);
     run(&mut drive, 20_000);
     drive.outside().mood = Mood::Fails;
     drive.outside().comes("late", 900, 300);
@@ -305,16 +318,124 @@ fn a_recording_replays_to_the_same_actions() {
     let late = PodUid::new("late");
     drive.outside().changes.push(Change::Limited(late, Millicores::new(333)));
     run(&mut drive, 60_000);
-    let text = std::fs::read_to_string(&file).unwrap();
-    let mut replay = Replay::new();
-    let mut replayed = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let fact = parse_line(line.as_bytes(), number).unwrap();
-        let ticked = replay.take_in(number, &fact).unwrap();
-        replayed.extend(ticked.into_iter().flat_map(|ticked| ticked.outcome.actions));
+    check_recording(&mut drive, &file, 20);
+}
+
+#[test]
+fn a_pod_that_comes_again_is_in_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    script.comes("batch", 2500, 400);
+    let (mut drive, _) = drive(script);
+    record(&mut drive, &file, &Profile::DIRECT);
+    run(&mut drive, 20_000);
+    // The API server has another claim for it, or another limit.
+    drive.outside().comes("web", 700, 300);
+    run(&mut drive, 20_000);
+    // An agent was killed after it had lowered the limit, and before the request was lowered.
+    drive.outside().comes("batch", 2500, 200);
+    drive.outside().last_arrival().request = Some(Millicores::new(900));
+    run(&mut drive, 20_000);
+    check_recording(&mut drive, &file, 10);
+}
+
+#[test]
+fn what_was_learned_before_is_in_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    let learning = Profile { learning: true, ..Profile::SEED };
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    script.comes("batch", 2500, 400);
+    let (mut drive, _) = drive_with(script, &learning);
+    record(&mut drive, &file, &learning);
+    let saved = |seed| QTable::new(seed, &LearnConfig::DEFAULT).save();
+    drive.restore_table(WorkloadKey::new("web"), saved(7).as_bytes());
+    drive.restore_table(WorkloadKey::new("gone"), saved(8).as_bytes());
+    run(&mut drive, 100_000);
+    // What the API server keeps may be there late, and may be damaged in any way.
+    drive.restore_table(WorkloadKey::new("batch"), saved(9).as_bytes());
+    drive.restore_table(WorkloadKey::new("odd"), &[0, 0xff, b'"', b'\n']);
+    drive.restore_table(WorkloadKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
+    run(&mut drive, 100_000);
+    check_recording(&mut drive, &file, 10);
+}
+
+#[test]
+fn a_node_that_starts_over_has_a_recording_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    let learning = Profile { learning: true, ..Profile::SEED };
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    script.comes("batch", 2500, 400);
+    let (mut drive, _) = drive_with(script, &learning);
+    record(&mut drive, &file, &learning);
+    run(&mut drive, 100_000);
+    let before = text_of(drive.node());
+    let carried = std::mem::take(&mut drive.outside().carried);
+
+    // Other constants hold, and every pod arrives anew.
+    let other = Profile { fairness: Fairness::Nash, ..learning };
+    for (name, wants) in [("web", 1200), ("batch", 2500)] {
+        let limit = limit(&drive, name);
+        drive.outside().comes(name, wants, limit);
     }
-    assert!(replayed.len() > 20, "{}", replayed.len());
-    assert_eq!(replayed, drive.outside().carried);
+    let recorder = recorder(&file, &other, drive.outside().now);
+    drive.start_over(Node::new(CAPACITY, other), Some(recorder));
+    assert_eq!(drive.node().tables().count(), 2, "what was learned stays");
+    run(&mut drive, 100_000);
+    check_recording(&mut drive, &file, 3);
+
+    let older = replayed(&folder.path().join("node.jsonl.1"));
+    assert_eq!(older.actions, carried, "the recording before is whole");
+    assert_eq!(older.node, before);
+}
+
+/// What came of a recording.
+struct Replayed {
+    actions: Vec<Action>,
+    /// All that the node knows in the end.
+    node: String,
+}
+
+fn recorder(file: &Path, profile: &Profile, now: Moment) -> Recorder {
+    let to = RecordTo { file: file.to_owned(), max_mib: 10 };
+    Recorder::start(&to, CAPACITY, profile, now).unwrap()
+}
+
+fn record(drive: &mut Drive<Script>, file: &Path, profile: &Profile) {
+    let recorder = recorder(file, profile, drive.outside().now);
+    drive.record_to(recorder);
+}
+
+fn replayed(file: &Path) -> Replayed {
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut replay = Replay::new();
+    let mut actions = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let fact = parse_line(line.as_bytes(), number).unwrap_or_else(|error| panic!("{error}"));
+        let ticked = replay.take_in(number, &fact).unwrap_or_else(|error| panic!("{error}"));
+        actions.extend(ticked.into_iter().flat_map(|ticked| ticked.outcome.actions));
+    }
+    Replayed { actions, node: text_of(replay.node().unwrap()) }
+}
+
+/// All that a node knows, and all that it learned. What follows from equal text is equal.
+fn text_of(node: &Node) -> String {
+    let tables: Vec<String> = node.tables().map(|(_, table)| table.save()).collect();
+    format!("{node:#?}\n{tables:#?}")
+}
+
+/// The recording leads to the actions that were carried out, more than `least` of them, and to a
+/// node that knows the same, byte for byte.
+fn check_recording(drive: &mut Drive<Script>, file: &Path, least: usize) {
+    let replayed = replayed(file);
+    assert!(replayed.actions.len() > least, "{}", replayed.actions.len());
+    assert_eq!(replayed.actions, drive.outside().carried);
+    assert_eq!(replayed.node, text_of(drive.node()));
 }
 
 #[test]

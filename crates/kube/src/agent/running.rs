@@ -271,12 +271,7 @@ impl<'a> Running<'a> {
                 None
             }
         };
-        let mut node = Node::new(cpus_online(), newer.profile.clone());
-        let learned = self.drive.node().tables();
-        let learned: Vec<_> = learned.map(|(key, table)| (key.clone(), table.save())).collect();
-        for (workload, saved) in learned {
-            node.table_restored(workload, saved.as_bytes());
-        }
+        let node = Node::new(cpus_online(), newer.profile.clone());
         self.drive.outside().set_terms(Terms {
             config: newer.clone(),
             own_namespace: self.options.namespace.clone(),

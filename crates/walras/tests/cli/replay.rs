@@ -96,11 +96,14 @@ fn every_kind_of_fact_is_taken_in() {
          "max_milli": 2000, "weight": 1.5, "limit_milli": 500, "request_milli": 400}
         {"type": "sample", "at_ms": 10, "uid": "a", "usage_usec": 0, "throttled_usec": 0,
          "nr_periods": 0, "nr_throttled": 0, "stalled_usec": 0}
+        {"type": "table_restored", "at_ms": 15, "workload": "w", "saved_hex": "7b7d"}
         {"type": "capacity", "at_ms": 20, "capacity_milli": 2000}
         {"type": "applied", "at_ms": 30, "uid": "a"}
         {"type": "latency", "at_ms": 40, "uid": "a", "missed": true}
         {"type": "latency", "at_ms": 40, "uid": "b", "missed": false}
         {"type": "tick", "at_ms": 50, "loop": "slow"}
+        {"type": "pod_added", "at_ms": 55, "uid": "a", "workload": "w", "min_milli": 200,
+         "max_milli": 2000, "limit_milli": 600}
         {"type": "pod_removed", "at_ms": 60, "uid": "a"}
         {"type": "tick", "at_ms": 60, "loop": "slow"}
     "#;
@@ -108,5 +111,8 @@ fn every_kind_of_fact_is_taken_in() {
     command.write_stdin(facts.replace(",\n         ", ", "));
     let text = stdout_of(command);
     assert!(text.contains("note: b: not here, so nothing was done with it\n"), "{text}");
+    assert!(text.contains("note: w: its learned table was refused, starts afresh: "), "{text}");
+    assert!(text.contains("note: a: was here already, starts afresh\n"), "{text}");
+    // From 5 to 60 ms: a pod that comes again is no other one.
     assert!(text.lines().last().unwrap().starts_with("2 ticks, "), "{text}");
 }

@@ -10,8 +10,8 @@ use super::Config;
 use crate::field::{Fields, Place, Problems};
 use crate::json::{self, ReadError};
 use crate::kind::{
-    BargainingWeight, Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds, Uid,
-    Workload, word,
+    BargainingWeight, Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds,
+    TABLE_BYTES_MAX, TableHex, Uid, Workload, word,
 };
 use crate::scalar::{Object, Scalar};
 
@@ -45,9 +45,11 @@ pub enum Event {
     Latency(Latency),
     /// A pod was found to have another limit than the one last decided.
     Found(Found),
+    /// A learned table was brought back from where it was saved.
+    TableRestored(TableRestored),
 }
 
-/// A pod arrived.
+/// A pod arrived. One that is here already starts afresh, with these facts.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PodAdded {
@@ -159,6 +161,19 @@ pub struct Found {
     pub limit_milli: Millicores,
 }
 
+/// A learned table was brought back from where it was saved. One that cannot be understood is
+/// replaced by a fresh one.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct TableRestored {
+    /// Whose.
+    #[schemars(with = "Workload")]
+    pub workload: WorkloadKey,
+    /// The bytes that were saved, each as two digits. They need not be a table.
+    #[schemars(with = "TableHex")]
+    pub saved_hex: Vec<u8>,
+}
+
 /// The `type` of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactType {
@@ -171,6 +186,7 @@ pub(super) enum FactType {
     Applied,
     Latency,
     Found,
+    TableRestored,
 }
 
 /// Reads one line of a replay, without its line end. `number` is told in errors.
@@ -200,7 +216,7 @@ pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
 // === impl FactType ===
 
 impl FactType {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Config,
         Self::PodAdded,
         Self::Sample,
@@ -210,6 +226,7 @@ impl FactType {
         Self::Applied,
         Self::Latency,
         Self::Found,
+        Self::TableRestored,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -223,6 +240,7 @@ impl FactType {
             Self::Applied => "applied",
             Self::Latency => "latency",
             Self::Found => "found",
+            Self::TableRestored => "table_restored",
         }
     }
 
@@ -242,6 +260,7 @@ impl FactType {
             Self::Applied => Applied::json_schema(generator),
             Self::Latency => Latency::json_schema(generator),
             Self::Found => Found::json_schema(generator),
+            Self::TableRestored => TableRestored::json_schema(generator),
         }
     }
 
@@ -269,6 +288,11 @@ impl FactType {
                 let limit = fields.required::<Cpu>("limit_milli");
                 Event::Found(Found { uid: uid?, limit_milli: limit? })
             }
+            Self::TableRestored => {
+                let workload = fields.required::<Workload>("workload");
+                let saved = fields.required::<TableHex>("saved_hex");
+                Event::TableRestored(TableRestored { workload: workload?, saved_hex: saved? })
+            }
         })
     }
 }
@@ -276,7 +300,7 @@ impl FactType {
 impl Kind for FactType {
     type Meaning = Self;
     const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"pod_removed\", \"tick\", \
-                                \"capacity\", \"applied\", \"latency\" or \"found\"";
+                                \"capacity\", \"applied\", \"latency\", \"found\" or \"table_restored\"";
 
     fn accept(written: &Scalar) -> Option<Self> {
         word(written, &Self::ALL, Self::name)
@@ -319,6 +343,18 @@ impl PodAdded {
             limit: self.limit_milli,
             request: self.request_milli,
         }
+    }
+}
+
+// === impl TableRestored ===
+
+impl TableRestored {
+    /// The table that was saved as these bytes. Of what is too long for a table, only as much is
+    /// kept as makes it too long.
+    #[must_use]
+    pub fn new(workload: WorkloadKey, saved: &[u8]) -> Self {
+        let saved = saved.get(..TABLE_BYTES_MAX).unwrap_or(saved);
+        Self { workload, saved_hex: saved.to_vec() }
     }
 }
 
@@ -389,7 +425,8 @@ mod tests {
         assert_eq!(
             check(r#"{"type": "pod_addet", "at_ms": 1}"#),
             "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
-             \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\" or \"found\""
+             \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \"found\" or \
+             \"table_restored\""
         );
         assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));
     }

@@ -18,8 +18,8 @@ use crate::schema;
 
 pub use self::config::Config;
 pub use self::fact::{
-    Applied, Capacity, Event, Fact, Found, Latency, PodAdded, PodRemoved, SampleTaken, Tick,
-    parse_line,
+    Applied, Capacity, Event, Fact, Found, Latency, PodAdded, PodRemoved, SampleTaken,
+    TableRestored, Tick, parse_line,
 };
 pub use self::run::{Replay, Ticked};
 pub use self::tick::TickLine;
@@ -73,6 +73,7 @@ mod tests {
             Some(Constant::Word(word)) => json!(word),
             // The one whose constants these are, so that they fit together with any one left out.
             None if name == "profile" => json!(Profile::DIRECT.name.name()),
+            None if name == "saved_hex" => json!("7b7D"),
             None if schema.get("const").is_some() => schema["const"].clone(),
             None if schema.get("enum").is_some() => schema["enum"][0].clone(),
             None if schema["type"].to_string().contains("string") => json!("x"),

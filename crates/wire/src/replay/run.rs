@@ -1,13 +1,11 @@
 //! Gives the facts of a replay to a node's market, one by one, and checks that they make sense in
 //! this order.
 //!
-//! The config comes first and only once, time never runs backwards, and no pod arrives twice. A
-//! fact about a pod that is not here is fine: the core notes it.
-
-use std::collections::BTreeSet;
+//! The config comes first and only once, and time never runs backwards. A fact about a pod that is
+//! not here is fine, and so is a pod that arrives a second time: the core notes both.
 
 use walras_core::node::{Loop, Node, Outcome};
-use walras_core::units::{Moment, PodUid};
+use walras_core::units::Moment;
 
 use super::fact::FactType;
 use super::{Event, Fact, Tick};
@@ -19,7 +17,6 @@ use crate::scalar::quote;
 #[derive(Debug, Default)]
 pub struct Replay {
     node: Option<Node>,
-    pods: BTreeSet<PodUid>,
     now: Moment,
 }
 
@@ -64,7 +61,7 @@ impl Replay {
                 let problem = "is not \"config\", which must be the first line".to_owned();
                 return Err(refused(number, "type", value, problem));
             }
-            (Some(node), event) => take_in(node, &mut self.pods, number, at, event)?,
+            (Some(node), event) => take_in(node, at, event),
         };
         self.now = at;
         Ok(outcome.map(|outcome| Ticked { at, outcome }))
@@ -92,35 +89,23 @@ impl Replay {
     }
 }
 
-fn take_in(
-    node: &mut Node,
-    pods: &mut BTreeSet<PodUid>,
-    number: u64,
-    at: Moment,
-    event: &Event,
-) -> Result<Option<Outcome>, ReadError> {
+fn take_in(node: &mut Node, at: Moment, event: &Event) -> Option<Outcome> {
     match event {
         Event::Config(_) => {}
-        Event::PodAdded(pod) => {
-            if !pods.insert(pod.uid.clone()) {
-                let problem = "is here already; remove it first with pod_removed".to_owned();
-                return Err(refused(number, "uid", quote(pod.uid.as_str()), problem));
-            }
-            node.pod_added(pod.facts(), at);
-        }
+        Event::PodAdded(pod) => node.pod_added(pod.facts(), at),
         Event::Sample(taken) => node.sampled(&taken.uid, taken.sample(at)),
-        Event::PodRemoved(pod) => {
-            pods.remove(&pod.uid);
-            node.pod_removed(&pod.uid);
-        }
-        Event::Tick(Tick { r#loop: Loop::Fast }) => return Ok(Some(node.fast_tick(at))),
-        Event::Tick(Tick { r#loop: Loop::Slow }) => return Ok(Some(node.slow_tick(at))),
+        Event::PodRemoved(pod) => node.pod_removed(&pod.uid),
+        Event::Tick(Tick { r#loop: Loop::Fast }) => return Some(node.fast_tick(at)),
+        Event::Tick(Tick { r#loop: Loop::Slow }) => return Some(node.slow_tick(at)),
         Event::Capacity(capacity) => node.capacity_changed(capacity.capacity_milli),
         Event::Applied(applied) => node.limit_took_effect(&applied.uid, at),
         Event::Found(found) => node.limit_found(&found.uid, found.limit_milli),
         Event::Latency(latency) => node.latency_judged(&latency.uid, latency.missed),
+        Event::TableRestored(table) => {
+            node.table_restored(table.workload.clone(), &table.saved_hex);
+        }
     }
-    Ok(None)
+    None
 }
 
 fn refused(number: u64, field: &str, value: String, problem: String) -> ReadError {
@@ -142,6 +127,7 @@ impl FactType {
             Event::Applied(_) => Self::Applied,
             Event::Latency(_) => Self::Latency,
             Event::Found(_) => Self::Found,
+            Event::TableRestored(_) => Self::TableRestored,
         }
     }
 }
@@ -150,6 +136,7 @@ impl FactType {
 mod tests {
     use super::*;
     use crate::replay::parse_line;
+    use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
 
     const CONFIG: &str = r#"{"type": "config", "capacity_milli": 4000}"#;
     const WEB: &str = r#"{"type": "pod_added", "at_ms": 0, "uid": "web", "min_milli": 100,
@@ -203,13 +190,45 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_arrives_once_until_it_is_removed() {
+    fn a_pod_that_arrives_again_starts_afresh() {
         let gone = r#"{"type": "pod_removed", "at_ms": 0, "uid": "web"}"#;
-        assert_eq!(check(&[CONFIG, WEB, gone, WEB]), "");
+        let tick = r#"{"type": "tick", "loop": "fast", "at_ms": 0}"#;
+        assert_eq!(check(&[CONFIG, WEB, gone, WEB, tick]), "0 []\n");
         assert_eq!(
-            check(&[CONFIG, WEB, WEB]),
-            "line 3: uid: \"web\" is here already; remove it first with pod_removed"
+            check(&[CONFIG, WEB, WEB, tick]),
+            "0 [\"web: was here already, starts afresh\"]\n"
         );
+    }
+
+    #[test]
+    fn a_table_that_was_saved_is_brought_back() {
+        let config = LearnConfig::DEFAULT;
+        let saved = QTable::new(42, &config).save();
+        let hex: String = saved.bytes().map(|byte| format!("{byte:02X}")).collect();
+        let restored = |workload: &str, hex: &str| {
+            format!(
+                r#"{{"type": "table_restored", "at_ms": 0, "workload": "{workload}",
+                     "saved_hex": "{hex}"}}"#
+            )
+        };
+        let mut replay = Replay::new();
+        for line in [CONFIG, &restored("shop/web", &hex)] {
+            let fact = parse_line(line.as_bytes(), 1).unwrap();
+            replay.take_in(1, &fact).unwrap();
+        }
+        let tables = replay.node().unwrap().tables();
+        let tables: Vec<String> = tables.map(|(_, table)| table.save()).collect();
+        assert_eq!(tables, [saved]);
+        let tick = r#"{"type": "tick", "loop": "slow", "at_ms": 0}"#;
+        let told = check(&[CONFIG, &restored("w", "7b"), tick]);
+        assert!(told.contains("w: its learned table was refused, starts afresh: "), "{told}");
+        let digits = "saved bytes as hexadecimal digits, two for each of up to 65537 bytes";
+        for damaged in ["7", "7g", "+7", &"00".repeat(SAVED_BYTES_MAX + 2)] {
+            let told = check(&[CONFIG, &restored("w", damaged)]);
+            assert!(told.starts_with("line 2: saved_hex: \""), "{told}");
+            assert!(told.ends_with(&format!("is not {digits}")), "{told}");
+            assert!(told.len() < 300, "{told}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use walras_core::profile::Profile;
 use walras_core::units::PodUid;
 
-use super::{Config, Event, Fact, PodAdded, SampleTaken};
+use super::{Config, Event, Fact, PodAdded, SampleTaken, TableRestored};
 
 /// Appends the line of `fact` to `line`, with its line end.
 pub fn write_line(fact: &Fact, line: &mut String) {
@@ -59,6 +59,10 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
             put_uid(&found.uid, line)?;
             write!(line, ",\"limit_milli\":{}", found.limit_milli.get())
         }
+        Event::TableRestored(table) => {
+            begin("table_restored")?;
+            put_table(table, line)
+        }
     }
 }
 
@@ -104,6 +108,15 @@ fn put_sample(sample: &SampleTaken, line: &mut String) -> std::fmt::Result {
         Some(stalled) => write!(line, ",\"stalled_usec\":{}", stalled.as_us()),
         None => Ok(()),
     }
+}
+
+fn put_table(table: &TableRestored, line: &mut String) -> std::fmt::Result {
+    write!(line, ",\"workload\":{},\"saved_hex\":\"", quoted(table.workload.as_str()))?;
+    for byte in &table.saved_hex {
+        write!(line, "{byte:02x}")?;
+    }
+    line.push('"');
+    Ok(())
 }
 
 fn put_uid(uid: &PodUid, line: &mut String) -> std::fmt::Result {

@@ -61,8 +61,13 @@ impl Ledger {
         self.now = fact.at;
         match &fact.event {
             Event::PodAdded(pod) => {
-                self.totals.pods += 1;
-                self.pods.insert(pod.uid.clone(), Entry::new(pod, fact.at));
+                let mut entry = Entry::new(pod, fact.at);
+                match self.pods.get(&pod.uid) {
+                    // It is the same pod with other facts, and its time goes on.
+                    Some(before) => entry.since = before.since,
+                    None => self.totals.pods += 1,
+                }
+                self.pods.insert(pod.uid.clone(), entry);
             }
             Event::PodRemoved(pod) => {
                 if let Some(entry) = self.pods.remove(&pod.uid) {
@@ -81,7 +86,8 @@ impl Ledger {
             | Event::Tick(_)
             | Event::Capacity(_)
             | Event::Applied(_)
-            | Event::Latency(_) => {}
+            | Event::Latency(_)
+            | Event::TableRestored(_) => {}
         }
     }
 
