@@ -45,7 +45,7 @@ pub struct NodeState {
     pub fast_ticks: u64,
     /// How many times the market was cleared.
     pub slow_ticks: u64,
-    /// How many changes were carried out.
+    /// How many changes took effect.
     pub changes: u64,
     /// How many were tried and failed.
     pub failures: u64,
@@ -78,6 +78,8 @@ pub struct PodState {
     pub grant_milli: Option<u64>,
     /// Why it was granted that much, in a few words.
     pub grant_reason: Option<String>,
+    /// How much of what it bid for above its min was cut: 0 none, 1 all of it or more.
+    pub reduction_ratio: Option<f64>,
     /// Its guarantee.
     pub request_milli: u64,
     /// Its cap.

@@ -196,6 +196,13 @@ impl Entry {
         keep(&mut self.changes, made);
     }
 
+    /// The last change was asked for, and took effect.
+    pub(super) fn took_effect(&mut self) {
+        if let Some(last) = self.changes.front_mut().filter(|it| it.result == ChangeResult::Asked) {
+            last.result = ChangeResult::Done;
+        }
+    }
+
     /// Something was noticed. What is noticed again and again is kept once, and counted.
     pub(super) fn noticed(&mut self, note: &Note, at_ms: u64) {
         match self.notes.front_mut() {
@@ -312,6 +319,28 @@ mod tests {
         assert_eq!(check(&[5, 5, 6, 6, 5], Why::LatencyMissed, &watching), [5, 6, 5]);
         let failed = ChangeResult::Failed("read-only".to_owned());
         assert_eq!(check(&[5, 5], Why::LatencyMissed, &failed), [5]);
+    }
+
+    #[test]
+    fn what_was_asked_for_last_is_done_once_it_took_effect() {
+        let mut entry = entry();
+        let made = |at_ms, result| {
+            let setting = Setting { limit: Millicores::new(5), request: Millicores::new(5) };
+            let why = Why::LatencyMissed;
+            Made { at_ms, tick: Loop::Slow, from: setting, to: setting, why, result }
+        };
+        entry.took_effect();
+        for (at_ms, result) in [(0, ChangeResult::Asked), (1, ChangeResult::Asked)] {
+            keep(&mut entry.changes, made(at_ms, result));
+        }
+        entry.took_effect();
+        let results = |entry: &Entry| -> Vec<ChangeResult> {
+            entry.changes.iter().map(|made| made.result.clone()).collect()
+        };
+        assert_eq!(results(&entry), [ChangeResult::Done, ChangeResult::Asked]);
+        keep(&mut entry.changes, made(2, ChangeResult::OnlyWatching));
+        entry.took_effect();
+        assert_eq!(results(&entry)[0], ChangeResult::OnlyWatching);
     }
 
     #[test]

@@ -171,6 +171,15 @@ impl Board {
         self.lock().tally.asked_instead += 1;
     }
 
+    /// What was asked for and is not in force yet was seen to be in force.
+    pub fn took_effect(&self, uid: &PodUid) {
+        let mut inner = self.lock();
+        inner.tally.changes += 1;
+        if let Ok(place) = inner.find(uid) {
+            inner.entries[place].took_effect();
+        }
+    }
+
     /// A tick took so long.
     pub fn tick_took(&self, tick: Loop, took: Took) {
         self.lock().tally.took(tick, took);

@@ -275,6 +275,7 @@ mod tests {
             need_milli: number("need"),
             grant_milli: number("grant"),
             grant_reason: line("reason").map(str::to_owned),
+            reduction_ratio: None,
             request_milli: number("request").unwrap_or(100),
             limit_milli: number("limit").unwrap_or(500),
             burst_milli: number("burst").unwrap_or(0),

@@ -18,8 +18,10 @@ pub struct Tally {
     pub fast_ticks: u64,
     /// Ticks of the slow loop: clearings.
     pub slow_ticks: u64,
-    /// Changes that are in force.
+    /// Changes that took effect.
     pub changes: u64,
+    /// Changes that were asked for, whatever became of them.
+    pub asked: u64,
     /// Changes that were not made because the daemon only watches.
     pub only_watched: u64,
     /// Changes that failed.
@@ -66,7 +68,8 @@ impl Tally {
 
     pub(super) fn changed(&mut self, result: &ChangeResult) {
         match result {
-            ChangeResult::Done | ChangeResult::Asked => self.changes += 1,
+            ChangeResult::Done => self.changes += 1,
+            ChangeResult::Asked => self.asked += 1,
             ChangeResult::OnlyWatching => self.only_watched += 1,
             ChangeResult::Failed(_) => self.failures += 1,
         }

@@ -81,6 +81,7 @@ fn pod(entry: &Entry, market: &Market) -> PodState {
         need_milli: entry.need.map(Millicores::get),
         grant_milli: entry.grant.map(|grant| grant.amount.get()),
         grant_reason: reason,
+        reduction_ratio: entry.grant.map(|grant| grant.reduction.to_f64()),
         request_milli: entry.in_force.request.get(),
         limit_milli: entry.in_force.limit.get(),
         burst_milli: entry.in_force.burst.get(),

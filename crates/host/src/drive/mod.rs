@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Action, Loop, Node, Outcome};
+use walras_core::node::{Action, Loop, Node, Note, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
     Applied, Capacity, Event, Found, Latency, PodAdded, PodRemoved, SampleTaken, TableRestored,
@@ -179,6 +179,7 @@ impl<O: Outside> Drive<O> {
                     debug!(pod = %uid, "what was asked for is in force");
                     self.told.remove(&uid);
                     self.took_effect(&uid, now);
+                    self.board.took_effect(&uid);
                 }
                 Change::Late(uid, limit) => {
                     warn!(pod = %uid, limit = %limit, "{LATE}, so this limit counts");
@@ -235,9 +236,7 @@ impl<O: Outside> Drive<O> {
         };
         let decided = Instant::now();
         self.carry_out(&mut outcome);
-        for note in &outcome.notes {
-            debug!(loop_ = tick.name(), "{note}");
-        }
+        tell_notes(&outcome);
         let at_unix_ms = self.outside.unix_ms();
         self.board.ticked(&self.node, &outcome, &self.results, at_unix_ms);
         self.board.tick_took(
@@ -387,6 +386,31 @@ impl<O: Outside> Drive<O> {
     fn record(&mut self, at: Moment, event: impl FnOnce() -> Event) {
         if let Some(recorder) = &mut self.recorder {
             recorder.fact(at, event());
+        }
+    }
+}
+
+fn tell_notes(outcome: &Outcome) {
+    for note in &outcome.notes {
+        match note {
+            // Who reads the log after an incident looks for it first.
+            Note::ModeChanged { .. } => info!(price = %outcome.price, "{note}"),
+            Note::UnknownPod { .. }
+            | Note::PodReplaced { .. }
+            | Note::SampleOutOfOrder { .. }
+            | Note::CounterReset { .. }
+            | Note::SampleMissing { .. }
+            | Note::ClockWentBack { .. }
+            | Note::AtMax { .. }
+            | Note::LateElsewhere { .. }
+            | Note::NoRoom { .. }
+            | Note::Contained { .. }
+            | Note::ChangeHeld { .. }
+            | Note::RequestsForced { .. }
+            | Note::LimitsForced { .. }
+            | Note::TableRefused { .. }
+            | Note::TooManyTables { .. }
+            | Note::NotesDropped { .. } => debug!(loop_ = outcome.tick.name(), "{note}"),
         }
     }
 }

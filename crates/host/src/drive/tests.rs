@@ -1,5 +1,7 @@
 //! The loop against a scripted outside: a made-up machine on which time passes as the test says.
 
+mod telling;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,12 +31,15 @@ struct Script {
     changes: Vec<Change>,
     mood: Mood,
     carried: Vec<Action>,
+    /// Whether counters can be read.
+    readable: bool,
 }
 
 /// What becomes of actions.
 #[derive(Clone, Copy)]
 enum Mood {
     Works,
+    Asks,
     Watches,
     IsLate,
     AsksInstead,
@@ -69,7 +74,8 @@ impl Load {
 impl Script {
     fn new(mood: Mood) -> Self {
         let (pods, changes, carried) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { now: Moment::from_ms(12_000), pods, changes, mood, carried }
+        let (now, readable) = (Moment::from_ms(12_000), true);
+        Self { now, pods, changes, mood, carried, readable }
     }
 
     fn comes(&mut self, name: &str, wants: u64, limit: u64) {
@@ -124,6 +130,9 @@ impl Outside for Script {
     fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
         let load = self.pods.get_mut(uid).ok_or(Trouble::Gone)?;
         load.run_until(now);
+        if !self.readable {
+            return Err(Trouble::Unreadable("the kernel does not like it".to_owned()));
+        }
         Ok(Sample { at: now, ..load.counters })
     }
 
@@ -138,6 +147,7 @@ impl Outside for Script {
                 load.limit = action.limit;
                 Carried::Done
             }
+            Mood::Asks => Carried::Asked,
             Mood::Watches => Carried::OnlyWatching(load.limit),
             Mood::IsLate => Carried::Late(load.limit),
             Mood::AsksInstead => {

@@ -62,7 +62,9 @@ const POD_GAUGES: &[PodGauge] = &[
     ("mbcas_throttling_ratio", "Throttled time over used time, lately", |pod| pod.throttle_ratio),
     ("apex_need_milli", "CPU needed", |pod| float(pod.need_milli?)),
     ("apex_allocation_milli", "CPU granted by the market", |pod| float(pod.grant_milli?)),
-    ("apex_nash_reduction_ratio", "How much of what it wanted above its min was cut", reduction),
+    ("apex_nash_reduction_ratio", "How much of what it bid for above its min was cut", |pod| {
+        pod.reduction_ratio
+    }),
     ("apex_headroom_utilization", "Usage over grant", |pod| {
         let grant = float(pod.grant_milli?).filter(|grant| *grant > 0.0)?;
         Some(float(pod.usage_milli?)? / grant)
@@ -132,11 +134,12 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
     ]
 }
 
-fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u64); 9] {
+fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u64); 10] {
     [
         ("walras_fast_ticks", "Ticks of the fast loop", state.fast_ticks),
         ("walras_slow_ticks", "Clearings", state.slow_ticks),
-        ("walras_changes", "Changes that are in force", tally.changes),
+        ("walras_changes", "Changes that took effect", tally.changes),
+        ("walras_changes_asked", "Changes that were asked for", tally.asked),
         ("walras_changes_only_watched", "Changes not made, only told", tally.only_watched),
         ("walras_change_failures", "Changes that failed", tally.failures),
         (
@@ -146,7 +149,7 @@ fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u
         ),
         ("mbcas_agent_cgroup_read_errors", "Samples that could not be read", tally.read_errors),
         ("mbcas_controller_pod_patch_errors", "Changes that failed", tally.failures),
-        ("mbcas_controller_resize_verified", "Changes that are in force", tally.changes),
+        ("mbcas_controller_resize_verified", "Changes that took effect", tally.changes),
     ]
 }
 
@@ -239,16 +242,6 @@ fn names(pods: &[PodState]) -> Vec<&str> {
     }
     let alone = |pod: &PodState| times[&(pod.kind.as_str(), pod.name.as_str())] == 1;
     pods.iter().map(|pod| if alone(pod) { pod.name.as_str() } else { &pod.uid }).collect()
-}
-
-/// `(need - grant) / (need - min)`: 0 where nothing was cut.
-fn reduction(pod: &PodState) -> Option<f64> {
-    let (need, grant) = (pod.need_milli?, pod.grant_milli?);
-    let cut = float(need.saturating_sub(grant))?;
-    match need.saturating_sub(pod.min_milli) {
-        0 => Some(if cut > 0.0 { 1.0 } else { 0.0 }),
-        surplus => Some((cut / float(surplus)?).min(1.0)),
-    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures of a node are far below 2^53")]

@@ -42,6 +42,7 @@ fn pod(name: &str, usage_milli: u64) -> PodState {
         need_milli: Some(400),
         grant_milli: Some(350),
         grant_reason: None,
+        reduction_ratio: Some(0.17),
         request_milli: 350,
         limit_milli: 1000,
         burst_milli: 0,

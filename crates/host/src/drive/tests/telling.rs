@@ -1,0 +1,95 @@
+//! What is counted, logged and told of what the loop does.
+
+use std::sync::Mutex;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::*;
+
+#[test]
+fn what_was_asked_for_is_in_force_once_it_was_seen() {
+    let mut script = Script::new(Mood::Asks);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 1500);
+    let asked = board.tally().asked;
+    assert!(asked > 0);
+    assert_eq!(board.tally().changes, 0, "nobody has seen any of it");
+    assert_eq!(board.explain("web").unwrap().changes[0].result, ChangeResult::Asked);
+
+    drive.outside().mood = Mood::Works;
+    drive.outside().changes.push(Change::Took(PodUid::new("web")));
+    run(&mut drive, 1000);
+    let at_once = u64::try_from(drive.outside().carried.len()).unwrap() - asked;
+    let tally = board.tally();
+    assert_eq!((tally.asked, tally.changes), (asked, at_once + 1));
+}
+
+#[test]
+fn a_cut_is_told_as_it_was_cleared() {
+    let learning = Profile { learning: true, ..Profile::SEED };
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    script.comes("batch", 2500, 400);
+    script.comes("db", 900, 400);
+    let (mut drive, board) = drive_with(script, &learning);
+    let mut cut = 0;
+    for _ in 0..40 {
+        run(&mut drive, 5000);
+        let state = board.state();
+        for (told, pod) in state.pods.iter().zip(drive.node().pods()) {
+            let reduction = pod.grant.map(|grant| grant.reduction.to_f64());
+            assert_eq!(told.reduction_ratio, reduction, "{}", told.name);
+            // What a bidder asks for is not what it was estimated to need.
+            let bid = pod.grant.map(|grant| grant.need);
+            cut += usize::from(reduction > Some(0.0) && bid != pod.need);
+        }
+    }
+    assert!(cut > 0, "nobody was cut who had asked for something else than its need");
+}
+
+#[test]
+fn how_the_market_stands_is_news() {
+    let log = Log::default();
+    let layer = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO);
+    let subscriber = layer.with_ansi(false).with_writer(log.clone()).finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let mut script = Script::new(Mood::Works);
+        script.comes("web", 1900, 1000);
+        script.comes("batch", 1900, 1000);
+        let (mut drive, _) = drive(script);
+        run(&mut drive, 60_000);
+    });
+    let text = log.text();
+    assert!(text.contains("INFO"), "{text}");
+    assert!(text.contains("the market was uncongested and is congested"), "{text}");
+    assert!(!text.contains("held back at its max"), "the rest is for who looks for it: {text}");
+}
+
+/// Where messages go in a test.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
