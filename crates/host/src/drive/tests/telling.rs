@@ -66,6 +66,34 @@ fn how_the_market_stands_is_news() {
     assert!(!text.contains("held back at its max"), "the rest is for who looks for it: {text}");
 }
 
+#[test]
+fn counters_that_cannot_be_read_are_counted_and_are_no_idleness() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 60_000);
+    assert_eq!(board.tally().read_errors, 0);
+    drive.outside().readable = false;
+    // A clearing has taken in what was read before.
+    run(&mut drive, 20_000);
+    let (before, limit_before) = (board.state(), limit(&drive, "web"));
+    assert!(before.pods[0].need_milli >= Some(1200), "{:?}", before.pods[0]);
+    run(&mut drive, 120_000);
+    let (after, errors) = (board.state(), board.tally().read_errors);
+    assert!(errors > 50, "{errors}");
+    assert_eq!(after.pods[0].need_milli, before.pods[0].need_milli);
+    assert_eq!(after.pods[0].usage_milli, before.pods[0].usage_milli);
+    assert!(limit(&drive, "web") >= limit_before, "{}", limit(&drive, "web"));
+    let noted = &board.explain("web").unwrap().notes[0].text;
+    assert!(noted.starts_with("no sample since the last clearing, so its need stays"), "{noted}");
+
+    drive.outside().readable = true;
+    run(&mut drive, 60_000);
+    assert_eq!(board.tally().read_errors, errors);
+    assert!(board.state().pods[0].need_milli >= Some(1200));
+    assert!(limit(&drive, "web") >= 1200);
+}
+
 /// Where messages go in a test.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
