@@ -13,3 +13,4 @@ pub mod names;
 mod pause;
 pub mod plugin;
 pub mod pod;
+mod time;

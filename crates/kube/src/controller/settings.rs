@@ -13,6 +13,7 @@ use walras_core::units::Span;
 
 use crate::names;
 use crate::pod::Mode;
+use crate::time::span_from;
 
 /// What the controller keeps to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,15 +75,13 @@ impl Settings {
             });
         }
         if let Some(text) = data.get(RATE) {
-            let number =
-                text.trim().parse().ok().filter(|rate: &NonZeroU32| rate.get() <= RATE_MAX);
-            settings.resizes_per_second = number.unwrap_or_else(|| {
+            settings.resizes_per_second = rate(text.trim()).unwrap_or_else(|| {
                 refused(RATE, text, format!("use a whole number from 1 to {RATE_MAX}"));
                 old.resizes_per_second
             });
         }
         if let Some(text) = data.get(COOLDOWN) {
-            settings.cooldown = span(text.trim()).unwrap_or_else(|| {
+            settings.cooldown = cooldown(text.trim()).unwrap_or_else(|| {
                 let because = format!("use a time such as 5s or 500ms, at most {COOLDOWN_MAX}");
                 refused(COOLDOWN, text, because);
                 old.cooldown
@@ -107,17 +106,19 @@ impl Settings {
     }
 }
 
-/// A time as the agent's keys have it: a whole number and its unit.
-fn span(text: &str) -> Option<Span> {
-    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let ms = match &text[number.len()..] {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        _ => return None,
+/// A number of resizes a second: a whole one, but decimals may be written.
+fn rate(text: &str) -> Option<NonZeroU32> {
+    let whole = match text.split_once('.') {
+        Some((whole, decimals)) if decimals.bytes().all(|digit| digit == b'0') => whole,
+        Some(_) => return None,
+        None => text,
     };
-    let span = Span::from_ms(number.parse::<u64>().ok()?.checked_mul(ms)?);
-    (span <= COOLDOWN_MAX).then_some(span)
+    whole.parse().ok().filter(|rate: &NonZeroU32| rate.get() <= RATE_MAX)
+}
+
+/// A time as the agent's keys have it, up to the longest cooldown.
+fn cooldown(text: &str) -> Option<Span> {
+    span_from(text).filter(|span| *span <= COOLDOWN_MAX)
 }
 
 #[cfg(test)]
@@ -174,11 +175,25 @@ mod tests {
     }
 
     #[test]
-    fn a_time_has_a_unit_and_a_bound() {
-        for bad in ["", "s", "-1s", "1h", "2 s", "3601s", "99999999999999999999ms"] {
-            assert_eq!(span(bad), None, "{bad}");
+    fn a_cooldown_has_a_unit_and_a_bound() {
+        for bad in ["", "5", "-1s", "2 s", "3601s", "61m", "99999999999999999999ms"] {
+            assert_eq!(cooldown(bad), None, "{bad}");
         }
-        assert_eq!(span("0s"), Some(Span::ZERO));
-        assert_eq!(span("2m"), Some(Span::from_s(120)));
+        assert_eq!(cooldown("0s"), Some(Span::ZERO));
+        assert_eq!(cooldown("1h"), Some(COOLDOWN_MAX));
+        assert_eq!(cooldown("1.5s"), Some(Span::from_ms(1500)), "as the agent reads times");
+        assert_eq!(cooldown("1m30s"), Some(Span::from_s(90)));
+    }
+
+    #[test]
+    fn a_rate_is_a_whole_number_however_it_is_written() {
+        let check = |text| rate(text).map(NonZeroU32::get);
+        assert_eq!(
+            (check("10"), check("10.0"), check("1000.00")),
+            (Some(10), Some(10), Some(1000))
+        );
+        for bad in ["", "0", "0.0", "0.5", "10.5", "1001", "-1", "ten", "1e3"] {
+            assert_eq!(check(bad), None, "{bad}");
+        }
     }
 }

@@ -10,6 +10,8 @@ use walras_core::profile::{Profile, SettingError, Value};
 use walras_core::units::{Millicores, Ratio, Span};
 use walras_host::config::{Problem, cpu_from, unknown};
 
+use crate::time::span_from;
+
 /// Values are shown up to this many characters.
 const SHOWN_MAX: usize = 60;
 /// What any constant of the market may be set by.
@@ -89,11 +91,12 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// A share of a hundred.
+    /// A share of a hundred. The predecessor writes it with decimals.
     pub(super) fn percent(&mut self, key: &'static str) -> Option<Ratio> {
-        self.take(key, "a whole number of percent from 0 to 100", |text| {
-            let percent: u32 = text.trim_end_matches('%').parse().ok()?;
-            (percent <= 100).then(|| Ratio::from_percent(percent))
+        self.take(key, "a percentage from 0 to 100", |text| {
+            let percent: f64 = text.strip_suffix('%').unwrap_or(text).trim_end().parse().ok()?;
+            let is_share = (0.0..=100.0).contains(&percent);
+            is_share.then(|| Ratio::from_millionths(nearest_u64(percent * 1e4)))
         })
     }
 
@@ -206,31 +209,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A time such as `1m30s`; nothing if it is none, or longer than a day.
-fn span_from(text: &str) -> Option<Span> {
-    const DAY_US: f64 = 86_400e6;
-    let mut rest = text;
-    let mut total_us = 0.0_f64;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
-        let unit_us = match unit {
-            "us" | "µs" => 1.0,
-            "ms" => 1e3,
-            "s" => 1e6,
-            "m" => 60e6,
-            "h" => 3600e6,
-            _ => return None,
-        };
-        total_us += number.parse::<f64>().ok()? * unit_us;
-        rest = tail;
-    }
-    (!text.is_empty() && total_us <= DAY_US).then(|| Span::from_us(nearest_u64(total_us)))
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within a day")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a million")]
 fn nearest_u64(number: f64) -> u64 {
     number.round() as u64
 }
@@ -238,18 +217,6 @@ fn nearest_u64(number: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_written_as_go_writes_them() {
-        let check = |text| span_from(text).map(Span::as_us);
-        assert_eq!(check("1s"), Some(1_000_000));
-        assert_eq!(check("1m30s"), Some(90_000_000));
-        assert_eq!(check("1.5s"), Some(1_500_000));
-        assert_eq!(check("500ms"), Some(500_000));
-        for bad in ["", "5", "s", "5x", "-1s", "1e9h", "48h", "1..5s"] {
-            assert_eq!(check(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn a_variable_is_the_key_in_capitals_with_underscores() {

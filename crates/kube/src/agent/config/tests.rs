@@ -5,7 +5,7 @@ use super::*;
 fn read(lines: &str, environment: &[(&str, &str)]) -> Result<AgentConfig, String> {
     let data = lines.lines().filter(|line| !line.trim().is_empty()).map(|line| {
         let (key, value) = line.trim().split_once(": ").unwrap();
-        (key.to_owned(), value.to_owned())
+        (key.to_owned(), value.trim_matches('"').to_owned())
     });
     let find = |name: &str| {
         let found = environment.iter().find(|(key, _)| *key == name);
@@ -64,6 +64,54 @@ fn what_the_predecessor_shipped_is_understood() {
     assert_eq!(config.notes.len(), 13, "{:?}", config.notes);
 }
 
+/// What the predecessor's documentation prints.
+const PRINTED: &str = r#"
+    samplingInterval: "1s"
+    fastLoopInterval: "2s"
+    slowLoopInterval: "15s"
+    writeInterval: "10s"
+    systemReservePercent: "10.0"
+    baselineCPUPerPod: "100m"
+    totalClusterCPUCapacityMilli: "4000"
+    minChangePercent: "5.0"
+    startupGracePeriod: "45s"
+    agentLearningRate: "0.1"
+    agentExplorationRate: "0.2"
+    agentDiscountFactor: "0.9"
+    throttlingThreshold: "0.1"
+    fastStepSizeMin: "0.20"
+    fastStepSizeMax: "0.40"
+    prometheusURL: ""
+    costEfficiencyMode: "false""#;
+
+#[test]
+fn what_the_predecessors_documentation_prints_is_understood() {
+    let config = read(PRINTED, &[]).unwrap();
+    assert_eq!(config.reserve, Ratio::from_percent(10));
+    assert_eq!(config.min_change, Ratio::from_percent(5));
+    let bands = (config.profile.raise_band, config.profile.shrink_band);
+    assert_eq!(bands, (Ratio::from_percent(5), Ratio::from_percent(5)));
+    assert_eq!(config.profile.sampling_interval_ms, Span::from_s(1));
+    assert_eq!(config.profile.fast_loop_interval_ms, Span::from_s(2));
+    assert_eq!(config.profile.slow_loop_interval_ms, Span::from_s(15));
+    assert_eq!(config.profile.startup_grace_ms, Span::from_s(45));
+    assert_eq!(config.write_interval, Span::from_s(10));
+    assert_eq!(config.baseline, Millicores::new(100));
+    assert_eq!(config.prometheus_url, None);
+}
+
+#[test]
+fn a_share_of_a_hundred_may_have_decimals() {
+    let check = |text: &str| read(&format!("systemReservePercent: \"{text}\""), &[]);
+    assert_eq!(check("12.5").unwrap().reserve, Ratio::from_millionths(125_000));
+    assert_eq!(check("12.5%").unwrap().reserve, Ratio::from_millionths(125_000));
+    assert_eq!(check("100.0").unwrap().reserve, Ratio::ONE);
+    for bad in ["-0.1", "100.1", "nan", "inf", "1,5", "", "%"] {
+        let told = check(bad).unwrap_err();
+        assert!(told.contains("is not a percentage from 0 to 100"), "{bad}: {told}");
+    }
+}
+
 #[test]
 fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
     assert_eq!(read("", &[]).unwrap(), AgentConfig::default());
@@ -117,7 +165,7 @@ fn everything_that_is_wrong_is_told_at_once() {
         "9 problems",
         "samplingIntervall: \"1s\" is given to an unknown key; did you mean samplingInterval?",
         "writeInterval: \"soon\" is not a time such as 500ms, 15s or 1m30s",
-        "systemReservePercent: \"101\" is not a whole number of percent from 0 to 100",
+        "systemReservePercent: \"101\" is not a percentage from 0 to 100",
         "fastLoopInterval: \"1us\" is not allowed: fast_loop_interval_ms (ms) is",
         "mode: \"on\" is not one of off",
         "market.overcomit: \"2\" is given to an unknown key; did you mean overcommit?",
