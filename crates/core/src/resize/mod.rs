@@ -100,8 +100,19 @@ pub struct ContainerView {
     pub request: Option<Millicores>,
     /// Its CPU limit, if it has one.
     pub limit: Option<Millicores>,
+    /// What it came with, where that was written down; else it has that still.
+    pub came_with: Option<CameWith>,
     /// Whether it has a memory request and a memory limit, and they are equal.
     pub memory_request_equals_limit: bool,
+}
+
+/// What a container had before anybody resized it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CameWith {
+    /// Its CPU request, if it had one.
+    pub request: Option<Millicores>,
+    /// Its CPU limit, if it had one.
+    pub limit: Option<Millicores>,
 }
 
 /// The bounds every plan keeps. See [`Rules::DEFAULT`].
@@ -269,7 +280,7 @@ fn check_desired(allocation: &Allocation) -> Result<(), SkipReason> {
     Err(SkipReason::InvalidDesiredCpu { allocation: *allocation, fault })
 }
 
-/// Divides `wanted` among the containers: limits as they are now, requests as the new limits.
+/// Divides `wanted` among the containers: limits as they came, requests as the new limits.
 ///
 /// Because no container's part of the request is above its part of the limit while the request is
 /// not above the limit, following the limits is what keeps each request below its limit.
@@ -278,8 +289,8 @@ fn divide(
     pod: &PodView,
     notes: &mut Vec<Note>,
 ) -> Result<Vec<ContainerPatch>, SkipReason> {
-    let current: Vec<Millicores> = pod.containers.iter().map(ContainerView::counted).collect();
-    let Some(limits) = split::in_proportion(wanted.limit, &current, CONTAINER_LIMIT_MIN) else {
+    let shares: Vec<Millicores> = pod.containers.iter().map(ContainerView::share).collect();
+    let Some(limits) = split::in_proportion(wanted.limit, &shares, CONTAINER_LIMIT_MIN) else {
         let containers = pod.containers.len();
         return Err(SkipReason::NoRoomInContainers { limit: wanted.limit, containers });
     };
@@ -293,11 +304,11 @@ fn divide(
         let containers = pod.containers.len();
         notes.push(Note::BelowContainerMinimum { limit: wanted.limit, containers });
     }
-    let shares = limits.into_iter().zip(requests);
+    let parts = limits.into_iter().zip(requests);
     Ok(pod
         .containers
         .iter()
-        .zip(shares)
+        .zip(parts)
         .map(|(view, (limit, request))| ContainerPatch { name: view.name.clone(), request, limit })
         .collect())
 }
@@ -403,17 +414,37 @@ fn sum(containers: &[ContainerPatch]) -> Allocation {
 // === impl ContainerView ===
 
 impl ContainerView {
-    /// What the container's limit counts as today: the limit, else the request, else 100m. A zero
-    /// is as good as nothing, as Kubernetes has it.
+    /// What the container's limit counts as today.
     fn counted(&self) -> Millicores {
-        let request = self.request.filter(|request| *request > Millicores::ZERO);
-        self.limit.filter(|_| self.is_limited()).or(request).unwrap_or(UNSTATED_LIMIT)
+        counted(self.request, self.limit)
+    }
+
+    /// What the container counts as where the pod's CPU is divided: what it came with.
+    ///
+    /// By what it has today, the rounding of one division would be the proportions of the next: a
+    /// pod that shrinks to the minimum of its containers and grows again would not be what it was.
+    fn share(&self) -> Millicores {
+        let now = CameWith { request: self.request, limit: self.limit };
+        let CameWith { request, limit } = self.came_with.unwrap_or(now);
+        counted(request, limit)
     }
 
     /// Whether the container has a limit that a node could enforce.
     fn is_limited(&self) -> bool {
-        self.limit.is_some_and(|limit| limit > Millicores::ZERO && limit < UNLIMITED)
+        self.limit.is_some_and(is_enforced)
     }
+}
+
+/// What a limit counts as: itself, else the request, else 100m. A zero is as good as nothing, as
+/// Kubernetes has it.
+fn counted(request: Option<Millicores>, limit: Option<Millicores>) -> Millicores {
+    let request = request.filter(|request| *request > Millicores::ZERO);
+    limit.filter(|limit| is_enforced(*limit)).or(request).unwrap_or(UNSTATED_LIMIT)
+}
+
+/// Whether a node could enforce a limit.
+fn is_enforced(limit: Millicores) -> bool {
+    limit > Millicores::ZERO && limit < UNLIMITED
 }
 
 // === impl Rules ===

@@ -202,6 +202,7 @@ mod tests {
             name: one.name,
             request: one.request,
             limit: one.limit,
+            came_with: None,
             memory_request_equals_limit: true,
         };
         PodView {

@@ -51,14 +51,20 @@ impl Case {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["desired", both] => self.allocation = allocation(both),
-            ["container", name, both, ref memory @ ..] => {
-                let (request, limit) = both.split_once('/').expect(line);
-                assert!(memory.is_empty() || memory == ["memory", "equal"], "{line}");
+            ["container", name, both, ref rest @ ..] => {
+                let (memory_request_equals_limit, came_with) = match *rest {
+                    [] => (false, None),
+                    ["memory", "equal"] => (true, None),
+                    ["came", "with", both] => (false, Some(has(both))),
+                    _ => panic!("{line}"),
+                };
+                let CameWith { request, limit } = has(both);
                 self.pod.containers.push(ContainerView {
                     name: name.to_string(),
-                    request: (request != "-").then(|| cpu(request)),
-                    limit: (limit != "-").then(|| cpu(limit)),
-                    memory_request_equals_limit: !memory.is_empty(),
+                    request,
+                    limit,
+                    came_with,
+                    memory_request_equals_limit,
                 });
             }
             ["pod", "excluded"] => self.pod.excluded = true,
@@ -94,6 +100,13 @@ impl Case {
 
 fn cpu(text: &str) -> Millicores {
     Millicores::new(text.strip_suffix('m').expect(text).parse().expect(text))
+}
+
+/// A request and a limit of a container, either of which may be missing.
+fn has(text: &str) -> CameWith {
+    let (request, limit) = text.split_once('/').expect(text);
+    let cpu = |text: &str| (text != "-").then(|| cpu(text));
+    CameWith { request: cpu(request), limit: cpu(limit) }
 }
 
 fn allocation(text: &str) -> Allocation {
@@ -248,6 +261,7 @@ fn random_case(rng: &mut Rng) -> Case {
             name: format!("c{at}"),
             request,
             limit,
+            came_with: None,
             memory_request_equals_limit: equal || rng.below(2) == 0,
         });
     }
@@ -348,4 +362,35 @@ fn any_plan_keeps_the_bounds_the_sums_and_the_class() {
     assert!(patches > 10_000, "{patches} patches, {holds} holds, {skips} skips");
     assert!(holds > 10_000, "{patches} patches, {holds} holds, {skips} skips");
     assert!(skips > 10_000, "{patches} patches, {holds} holds, {skips} skips");
+}
+
+/// Carries out what a pod should have in the end, as often as it takes.
+fn carry_out(case: &mut Case, limit: Millicores) {
+    case.allocation = Allocation { request: Millicores::ZERO, limit };
+    let Ok((containers, _)) = target(&case.allocation, &case.pod, &case.history, &case.rules)
+    else {
+        return;
+    };
+    for (view, patch) in case.pod.containers.iter_mut().zip(containers) {
+        let had = CameWith { request: view.request, limit: view.limit };
+        view.came_with.get_or_insert(had);
+        (view.request, view.limit) = (Some(patch.request), Some(patch.limit));
+    }
+}
+
+#[test]
+fn however_often_a_pod_is_resized_its_containers_keep_their_proportions() {
+    for seed in 0..10_000 {
+        let mut rng = Rng::from_seed(seed);
+        let mut fresh = random_case(&mut rng);
+        (fresh.pod.qos, fresh.history) = (QosClass::Burstable, History::default());
+        let mut resized = fresh.clone();
+        for _ in 0..rng.below(20) {
+            carry_out(&mut resized, any_cpu(&mut rng, 14));
+        }
+        let last = any_cpu(&mut rng, 14) + Millicores::new(100);
+        carry_out(&mut fresh, last);
+        carry_out(&mut resized, last);
+        assert_eq!(resized.pod.containers, fresh.pod.containers, "seed {seed}");
+    }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use walras_core::resize::{
-    Allocation, ContainerSeen, InProgress, Observed, Original, Pending, Phase, PodView, QosClass,
+    Allocation, CameWith, ContainerSeen, InProgress, Observed, Original, Pending, Phase, PodView,
+    QosClass,
 };
 use walras_core::units::{Millicores, Moment};
 
@@ -88,12 +89,14 @@ impl PodFacts {
     pub(crate) fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
         let originals = Originals::written(pod).map_err(|error| error.to_string());
+        // Where it cannot be read, nothing is planned.
+        let came_with = originals.as_ref().ok().and_then(Option::as_ref);
         Self {
             uid: pod.uid().to_owned(),
             version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or_default(),
             node: pod.spec.node_name.clone(),
-            view: view(pod),
+            view: view(pod, came_with),
             sidecars: pod.spec.init_containers.iter().filter(|one| one.is_sidecar()).count(),
             seen: seen(pod),
             originals: originals.map(|written| written.as_ref().map(originals_of)),
@@ -110,7 +113,7 @@ impl PodFacts {
     }
 }
 
-fn view(pod: &Pod) -> Result<PodView, String> {
+fn view(pod: &Pod, originals: Option<&Originals>) -> Result<PodView, String> {
     let set = |amounts: &Amounts| amounts.cpu.is_some();
     let of_pod = pod.spec.resources.as_ref();
     if of_pod.is_some_and(|resources| set(&resources.requests) || set(&resources.limits)) {
@@ -125,13 +128,21 @@ fn view(pod: &Pod) -> Result<PodView, String> {
             one.name
         ));
     }
+    let mut containers = container_views(pod).map_err(|error| format!("{error}."))?;
+    for view in &mut containers {
+        let came_with = originals.and_then(|all| all.0.get(&view.name));
+        view.came_with = came_with.map(|one| CameWith {
+            request: one.request.map(Millicores::new),
+            limit: one.limit.map(Millicores::new),
+        });
+    }
     Ok(PodView {
         phase: phase(pod.status.phase.as_deref()),
         deleting: pod.metadata.deletion_timestamp.is_some(),
         excluded: has_opted_out(pod),
         static_pod: is_static(pod),
         qos: qos(pod.status.qos_class.as_deref()),
-        containers: container_views(pod).map_err(|error| format!("{error}."))?,
+        containers,
     })
 }
 

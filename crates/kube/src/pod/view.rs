@@ -49,6 +49,7 @@ fn container_view(container: &Container) -> Result<ContainerView, ViewError> {
         name: container.name.clone(),
         request: read(&resources.requests.cpu)?,
         limit: read(&resources.limits.cpu)?,
+        came_with: None,
         memory_request_equals_limit: matches!(memory, (Some(request), Some(limit))
             if same_bytes(request, limit)),
     })

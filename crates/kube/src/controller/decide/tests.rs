@@ -127,6 +127,25 @@ fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
     }
 }
 
+#[test]
+fn containers_share_by_what_they_came_with() {
+    let container = |name: &str, request: &str, limit: &str| {
+        json!({ "name": name, "resources": { "requests": { "cpu": request },
+            "limits": { "cpu": limit } } })
+    };
+    let came_with = json!({"walras.dev/original-resources":
+        r#"{"app":{"cpuRequestMilli":450,"cpuLimitMilli":900},
+            "log":{"cpuRequestMilli":50,"cpuLimitMilli":100}}"#});
+    let shrunk = json!([container("app", "20m", "40m"), container("log", "5m", "10m")]);
+    let case = Case::usual()
+        .change("pod/spec/containers", shrunk)
+        .change("allocation/spec/desiredCPURequest", json!("500m"))
+        .change("allocation/spec/desiredCPULimit", json!("1000m"));
+    assert_eq!(case.check(), "app 400m/800m, log 100m/200m", "nothing is written down");
+    let case = case.change("pod/metadata/annotations", came_with);
+    assert_eq!(case.check(), "app 450m/900m, log 50m/100m");
+}
+
 /// The same in another namespace.
 fn moved(namespace: &str) -> Case {
     let name = format!("{namespace}-web");
