@@ -103,6 +103,8 @@ pub(crate) enum Standing {
     Verified,
     /// There is nothing to do.
     Settled,
+    /// Nothing is to be done: its owner or the settings want it left alone.
+    LeftAlone,
     /// It has to wait.
     Held,
     /// The node has been asked.
@@ -230,7 +232,8 @@ fn excluded(situation: &Situation<'_>) -> Option<Told> {
         return None;
     };
     let message = format!("The namespace {namespace} is left alone: {because}.");
-    Some(refusal("ExcludedNamespace", message))
+    let (phase, standing) = (Phase::Applied, Standing::LeftAlone);
+    Some(Told { phase, standing, reason: "ExcludedNamespace", message, next: None })
 }
 
 /// What happened to the pod before, by whatever is known: after a crash, its objects remember.
@@ -306,9 +309,9 @@ fn skip(
             (Phase::Pending, Standing::Refused)
         }
         SkipReason::Infeasible { .. } => (Phase::Failed, Standing::Infeasible),
-        SkipReason::Excluded
-        | SkipReason::InvalidPodState(_)
-        | SkipReason::GuaranteedQos
+        // It has what it should have: nobody else is to say what that is.
+        SkipReason::Excluded | SkipReason::GuaranteedQos => (Phase::Applied, Standing::LeftAlone),
+        SkipReason::InvalidPodState(_)
         | SkipReason::BestEffortQos
         | SkipReason::InvalidDesiredCpu { .. }
         | SkipReason::NoRoomInContainers { .. } => (Phase::Failed, Standing::Refused),

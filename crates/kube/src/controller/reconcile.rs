@@ -291,7 +291,7 @@ fn learn(
         | Standing::Deferred
         | Standing::Troubled => {}
         // Nobody waits for it any more: if it is obeyed again, that is another resize.
-        Standing::Refused => memory.asked = None,
+        Standing::Refused | Standing::LeftAlone => memory.asked = None,
     }
     None
 }
@@ -301,6 +301,7 @@ const fn is_refusal(standing: Standing) -> bool {
         Standing::Refused | Standing::Infeasible | Standing::Troubled => true,
         Standing::Verified
         | Standing::Settled
+        | Standing::LeftAlone
         | Standing::Held
         | Standing::Asked
         | Standing::Unverified
@@ -315,7 +316,7 @@ fn word(told: &Told) -> Option<Word> {
         Standing::Verified => (false, "CPUApplied"),
         Standing::Settled | Standing::Asked => return None,
         Standing::Held if told.reason == "RateLimited" => return None,
-        Standing::Held => (false, "CPUSkipped"),
+        Standing::Held | Standing::LeftAlone => (false, "CPUSkipped"),
         Standing::Unverified => (true, "ResizeNotVerified"),
         Standing::Refused if told.phase == Phase::Pending => (false, "CPUSkipped"),
         Standing::Deferred | Standing::Infeasible | Standing::Refused | Standing::Troubled => {

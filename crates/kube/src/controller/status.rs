@@ -69,7 +69,9 @@ pub(crate) fn status(
     let unapplied = !same
         || status.applied_cpu_limit != old.applied_cpu_limit
         || status.applied_cpu_request != old.applied_cpu_request;
-    if told.phase == Phase::Applied && (unapplied || old.last_applied_time.is_none()) {
+    // Nothing is applied to who is left alone.
+    let is_applied = told.phase == Phase::Applied && told.standing != Standing::LeftAlone;
+    if is_applied && (unapplied || old.last_applied_time.is_none()) {
         status.last_applied_time = Some(stamp(now));
     }
     status.conditions = conditions(old, &status, told, allocation.generation, now);
@@ -137,6 +139,7 @@ fn next_attempt(told: &Told) -> Option<Time> {
         Standing::Held | Standing::Troubled => told.next.map(stamp_ceil),
         Standing::Verified
         | Standing::Settled
+        | Standing::LeftAlone
         | Standing::Asked
         | Standing::Unverified
         | Standing::Deferred
@@ -171,6 +174,7 @@ fn conditions(
         Standing::Infeasible => Some(condition("Infeasible", true)),
         Standing::Verified
         | Standing::Settled
+        | Standing::LeftAlone
         | Standing::Held
         | Standing::Asked
         | Standing::Unverified

@@ -99,13 +99,14 @@ fn bad_objects_are_refused_with_a_reason_and_nothing_is_patched() {
     let pod = |name: &str| pods.iter().find(|(one, _)| one == name).unwrap().1.clone();
     let _controller = stage.controller();
 
-    let refused = |object: &Value, reason: &str| {
+    let told = |object: &Value, phase: &str, reason: &str| {
         stage.kubectl.apply(object).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap();
         let status = stage.told(name, reason);
-        assert_eq!(status["phase"], "Failed", "{status:#}");
+        assert_eq!(status["phase"], phase, "{status:#}");
         assert!(status["message"].as_str().unwrap().ends_with('.'), "{status:#}");
     };
+    let refused = |object: &Value, reason: &str| told(object, "Failed", reason);
     refused(&stage.allocation_json(&pod("absurd"), "1", "99999999"), "InvalidDesiredCPU");
     let mut foreign = stage.allocation_json(&pod("foreign"), "150m", "300m");
     foreign["spec"]["namespace"] = json!("kube-system");
@@ -119,9 +120,9 @@ fn bad_objects_are_refused_with_a_reason_and_nothing_is_patched() {
     let mut twice = stage.allocation_json(&pod("twice"), "150m", "300m");
     twice["metadata"]["name"] = json!("another-name");
     refused(&twice, "WrongName");
-    refused(&stage.allocation_json(&pod("opted-out"), "150m", "300m"), "Excluded");
+    told(&stage.allocation_json(&pod("opted-out"), "150m", "300m"), "Applied", "Excluded");
     refused(&stage.allocation_json(&pod("best-effort"), "150m", "300m"), "BestEffortQoS");
-    refused(&stage.allocation_json(&guaranteed, "150m", "300m"), "GuaranteedQoS");
+    told(&stage.allocation_json(&guaranteed, "150m", "300m"), "Applied", "GuaranteedQoS");
     let mut nobody = stage.allocation_json(&pod("absurd"), "150m", "300m");
     nobody["metadata"]["name"] = json!(stage.allocation_of("nobody"));
     nobody["spec"]["podName"] = json!("nobody");

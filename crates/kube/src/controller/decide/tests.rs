@@ -108,7 +108,6 @@ fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
         ("allocation/metadata/name", json!("mine"), "Failed WrongName"),
         ("allocation/spec/desiredCPULimit", json!("much"), "Failed InvalidDesiredCPU"),
         (annotations, json!({"walras.dev/mode": "x"}), "Failed InvalidMode"),
-        (annotations, json!({"mbcas.io/managed": "false"}), "Failed Excluded"),
         (annotations, json!({"walras.dev/mode": "off"}), "Pending RecommendOnly"),
         (
             annotations,
@@ -128,6 +127,22 @@ fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
 }
 
 #[test]
+#[test]
+fn who_is_to_be_left_alone_is_and_that_is_no_failure() {
+    let says = |word: &str| json!({ word: "false" });
+    let opted_out = Case::usual().change("pod/metadata/annotations", says("mbcas.io/managed"));
+    assert_eq!(opted_out.check(), "Applied Excluded");
+    let guaranteed = Case::usual().change("pod/status/qosClass", json!("Guaranteed"));
+    assert_eq!(guaranteed.check(), "Applied GuaranteedQoS");
+    for case in [opted_out, guaranteed] {
+        let Decision::Tell(told) = case.decide() else { panic!("not told") };
+        assert_eq!(told.standing, Standing::LeftAlone);
+    }
+    // It could not be resized if anybody wanted it.
+    let best_effort = Case::usual().change("pod/status/qosClass", json!("BestEffort"));
+    assert_eq!(best_effort.check(), "Failed BestEffortQoS");
+}
+
 fn containers_share_by_what_they_came_with() {
     let container = |name: &str, request: &str, limit: &str| {
         json!({ "name": name, "resources": { "requests": { "cpu": request },
@@ -162,9 +177,9 @@ fn pods_of_excluded_namespaces_are_left_alone_but_get_everything_back() {
     for namespace in ["kube-system", "mbcas-system", "bank"] {
         let mut case = moved(namespace).change("pod/metadata/annotations", came_with.clone());
         case.settings.excluded = names::excluded_namespaces("bank");
-        assert_eq!(case.check(), "Failed ExcludedNamespace", "{namespace}");
+        assert_eq!(case.check(), "Applied ExcludedNamespace", "{namespace}");
         case.settings.mode = Mode::Off;
-        assert_eq!(case.check(), "Failed ExcludedNamespace", "{namespace}");
+        assert_eq!(case.check(), "Applied ExcludedNamespace", "{namespace}");
         case.settings.mode = Mode::Restore;
         assert_eq!(case.check(), "app 50m/80m", "{namespace}");
     }
