@@ -5,7 +5,8 @@
 //! interval is the worst that happened to any of its groups: a request waits for the container that
 //! is held back, however well the others do.
 //!
-//! Always: what is told never goes backwards, and a group that is new starts afresh.
+//! Always: what is told never goes backwards, and a group that is new starts afresh. Where a group
+//! cannot be read, nobody asks the meter: it goes on from the last reading that was whole.
 
 use std::collections::BTreeMap;
 

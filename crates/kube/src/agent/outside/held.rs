@@ -184,15 +184,24 @@ impl Held {
         format!("{}/{}", self.pod.namespace(), self.pod.name())
     }
 
+    /// What the pod has counted, from all of its groups or not at all: without the container that
+    /// is held back, it would look like one that wants nothing. What cannot be read now is in the
+    /// next sample, since the meter goes on from the last one that was whole.
     pub(super) fn sample(&mut self, now: Moment) -> Result<Sample, CgroupError> {
-        let pod = Reading { inode: self.group.identity().inode, sample: self.group.sample(now)? };
-        let readings = self.inside.groups().filter_map(|group| {
-            // A container that is gone is news that the API server brings.
-            let sample = group.sample(now).ok()?;
-            Some(Reading { inode: group.identity().inode, sample })
-        });
-        let readings: Vec<Reading> = readings.collect();
-        Ok(self.meter.read(now, pod, &readings))
+        let read = |group: &Group| {
+            Ok(Reading { inode: group.identity().inode, sample: group.sample(now)? })
+        };
+        let pod = read(&self.group)?;
+        let mut containers = Vec::new();
+        for group in self.inside.groups() {
+            match read(group) {
+                Ok(reading) => containers.push(reading),
+                // A container that is gone is news that the API server brings.
+                Err(CgroupError::Gone { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.meter.read(now, pod, &containers))
     }
 
     /// Something is asked of the API server.

@@ -335,3 +335,16 @@ fn prometheus_is_asked_about_who_has_a_target_and_what_is_wrong_with_it_is_a_pro
     stage.shared.questions.tell(vec!["prometheusQuery: does not work".to_owned()]);
     assert_eq!(stage.kubernetes.problems(), ["prometheusQuery: does not work"]);
 }
+
+#[test]
+fn a_container_that_cannot_be_read_is_told_to_the_loop_which_counts_it() {
+    let mut stage = stage(Some("mode: limits-only"));
+    stage.look(&[pod("")]);
+    let uid = PodUid::new(UID);
+    let counters = format!("kubepods/burstable/pod{UID}/a1/cpu.stat");
+    assert!(stage.kubernetes.sample(&uid, Moment::ORIGIN).is_ok());
+    fs::write(stage.root.path().join(counters), "rubbish").unwrap();
+    let told = stage.kubernetes.sample(&uid, Moment::ORIGIN);
+    assert!(matches!(told, Err(Trouble::Unreadable(_))), "{told:?}");
+    assert!(stage.kubernetes.held.contains_key(&uid), "the pod is still there");
+}

@@ -223,6 +223,33 @@ fn quotas_that_are_rounded_up_do_not_add_up() {
     assert_eq!(stage.see(1), Seen::Nothing);
 }
 
+/// What a group has counted: throttled time and throttled periods.
+fn count(stage: &Stage, group: &str, throttled_us: u64, periods: u64) {
+    let text = format!(
+        "usage_usec 500\nnr_periods 90\nnr_throttled {periods}\nthrottled_usec {throttled_us}\n"
+    );
+    fs::write(stage.root.path().join(group).join("cpu.stat"), text).unwrap();
+}
+
+#[test]
+fn a_container_that_cannot_be_read_is_not_one_that_wants_nothing() {
+    let mut stage = stage(Actuation::Api);
+    let sample = |stage: &mut Stage| {
+        let sample = stage.held.sample(Moment::ORIGIN)?;
+        Ok::<_, CgroupError>((sample.throttled.as_us(), sample.nr_throttled))
+    };
+    assert_eq!(sample(&mut stage).unwrap(), (0, 0));
+    count(&stage, "pod/a1", 140, 13);
+    assert_eq!(sample(&mut stage).unwrap(), (100, 10));
+    fs::write(stage.root.path().join("pod/a1/cpu.stat"), "rubbish").unwrap();
+    let error = sample(&mut stage).unwrap_err();
+    assert!(!error.is_gone(), "{error}");
+    assert!(error.to_string().contains("pod/a1"), "{error}");
+    // What happened meanwhile is seen as soon as it can be read again.
+    count(&stage, "pod/a1", 940, 63);
+    assert_eq!(sample(&mut stage).unwrap(), (900, 60));
+}
+
 #[test]
 fn containers_keep_their_part_and_get_a_burst_buffer() {
     let mut stage = stage(Actuation::Direct);
