@@ -74,6 +74,11 @@ fn every_metric_is_documented_and_every_documented_metric_exists() {
 }
 
 #[test]
+fn every_alert_is_on_a_documented_metric_and_none_is_missing() {
+    none(&metrics::check_rules(&Repository::load()));
+}
+
+#[test]
 fn nothing_refers_to_a_build_machine_or_outside_the_repository() {
     none(&references::check_outside(&Repository::load()));
 }

@@ -1,4 +1,5 @@
-//! Every metric in the code is documented, and every documented metric is in the code.
+//! Every metric in the code is documented, and every documented metric is in the code. The alerts that
+//! are shipped look at documented metrics alone, and at the trouble that nobody else tells of.
 //!
 //! A metric is a string literal of a product's crate that is nothing but a prefixed name. The
 //! names of our own crates look the same and are none.
@@ -11,6 +12,10 @@ use crate::syntax;
 
 const DOCUMENT: &str = "docs/metrics.md";
 const PREFIXES: &[&str] = &["mbcas_", "apex_", "walras_"];
+/// The alerts that are shipped.
+const RULES: &str = "deploy/prometheus/rules.yaml";
+/// What somebody must be woken up for, as an alert has to have it: nobody else tells of it.
+const ALERTED: &[&str] = &["walras_mode{mode=\"overloaded\"}"];
 /// What a histogram's parts are called where its name alone is in the code.
 const PARTS: &[&str] = &["_bucket", "_count", "_sum"];
 
@@ -37,6 +42,27 @@ pub(crate) fn check(repository: &Repository) -> Vec<Complaint> {
             let what = format!("there is no metric `{name}` in the code; remove it");
             complaints.push(Complaint::new(DOCUMENT, line, what));
         }
+    }
+    complaints
+}
+
+/// Complains about alerts on metrics that do not exist, and about alerts that are missing.
+pub(crate) fn check_rules(repository: &Repository) -> Vec<Complaint> {
+    let document = repository.text(DOCUMENT).unwrap_or_default();
+    let documented: BTreeSet<&str> = words(document).map(|(word, _)| word).collect();
+    let text = repository.text(RULES).unwrap_or_default();
+    let mut complaints = Vec::new();
+    for (name, line) in words(text).filter(|(word, _)| is_metric(word)) {
+        // Counters have this at their end where they are served.
+        let whole = name.strip_suffix("_total").unwrap_or(name);
+        if !documented.contains(whole) && !documented.contains(name) {
+            let what = format!("there is no metric `{name}` in {DOCUMENT}; alert on another one");
+            complaints.push(Complaint::new(RULES, line, what));
+        }
+    }
+    for expression in ALERTED.iter().filter(|expression| !text.contains(**expression)) {
+        let what = format!("no alert looks at `{expression}`; add one");
+        complaints.push(Complaint::new(RULES, 1, what));
     }
     complaints
 }
@@ -106,6 +132,23 @@ mod tests {
         let code = "//! walras_a\nconst A: &[&str] = &[\"walras_core\", \"walras_b is\", \"c\"];\n\
                     #[cfg(test)]\nmod tests { const D: &str = \"walras_d\"; }\n";
         assert_eq!(check_two(code, ""), "");
+    }
+
+    #[test]
+    fn alerts_are_on_metrics_that_exist_and_none_is_missing() {
+        let check = |rules: &str| {
+            let document = "| `walras_mode` | `walras_refusals` |\n";
+            lines(&check_rules(&Repository::of(&[(DOCUMENT, document), (RULES, rules)])))
+        };
+        let good = "expr: walras_mode{mode=\"overloaded\"} == 1\nexpr: walras_refusals_total > 0\n";
+        assert_eq!(check(good), "");
+        assert_eq!(
+            check("\nexpr: walras_gone > 0\n"),
+            "deploy/prometheus/rules.yaml:2: there is no metric `walras_gone` in docs/metrics.md; \
+             alert on another one\n\
+             deploy/prometheus/rules.yaml:1: no alert looks at `walras_mode{mode=\"overloaded\"}`; \
+             add one\n"
+        );
     }
 
     #[test]
