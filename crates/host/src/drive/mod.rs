@@ -244,6 +244,7 @@ impl<O: Outside> Drive<O> {
             Took {
                 sampling: span(sampled - began),
                 deciding: span(decided - sampled),
+        self.outside.set_price(self.node.price());
                 acting: span(decided.elapsed()),
             },
         );

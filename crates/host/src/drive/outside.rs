@@ -5,7 +5,7 @@
 
 use walras_core::demand::Sample;
 use walras_core::node::{Action, PodFacts};
-use walras_core::units::{Millicores, Moment, PodUid};
+use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
 use crate::board::PodLabel;
 
@@ -26,6 +26,10 @@ pub trait Outside {
 
     /// Reads a pod's counters.
     fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble>;
+
+    /// What CPU costs since the tick whose actions are about to be carried out. For who publishes
+    /// it beside them.
+    fn set_price(&mut self, _price: Ratio) {}
 
     /// Carries out an action.
     fn carry_out(&mut self, action: &Action) -> Carried;

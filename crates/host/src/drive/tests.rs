@@ -12,7 +12,7 @@ use walras_core::market::Fairness;
 use walras_core::need::Bounds;
 use walras_core::node::{Action, Node, PodFacts};
 use walras_core::profile::Profile;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 use walras_wire::replay::{Replay, parse_line};
 use walras_wire::state::ChangeResult;
 
@@ -33,6 +33,9 @@ struct Script {
     carried: Vec<Action>,
     /// Whether counters can be read.
     readable: bool,
+    price: Ratio,
+    /// What CPU cost as far as was known when each action was carried out.
+    prices: Vec<Ratio>,
 }
 
 /// What becomes of actions.
@@ -73,9 +76,16 @@ impl Load {
 
 impl Script {
     fn new(mood: Mood) -> Self {
-        let (pods, changes, carried) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let (now, readable) = (Moment::from_ms(12_000), true);
-        Self { now, pods, changes, mood, carried, readable }
+        Self {
+            now: Moment::from_ms(12_000),
+            pods: BTreeMap::new(),
+            changes: Vec::new(),
+            mood,
+            carried: Vec::new(),
+            readable: true,
+            price: Ratio::ZERO,
+            prices: Vec::new(),
+        }
     }
 
     fn comes(&mut self, name: &str, wants: u64, limit: u64) {
@@ -136,8 +146,13 @@ impl Outside for Script {
         Ok(Sample { at: now, ..load.counters })
     }
 
+    fn set_price(&mut self, price: Ratio) {
+        self.price = price;
+    }
+
     fn carry_out(&mut self, action: &Action) -> Carried {
         self.carried.push(action.clone());
+        self.prices.push(self.price);
         let Some(load) = self.pods.get_mut(&action.uid) else {
             return Carried::Gone;
         };
@@ -224,6 +239,31 @@ fn a_change_that_failed_is_not_believed() {
     drive.outside().mood = Mood::Works;
     run(&mut drive, 3000);
     assert!(limit(&drive, "web") > 200);
+}
+
+#[test]
+fn actions_are_carried_out_with_the_price_of_their_own_clearing() {
+    let mut script = Script::new(Mood::Works);
+    script.comes("a", 3000, 200);
+    script.comes("b", 3000, 200);
+    let (mut drive, _) = drive_with(script, &Profile::SEED);
+    let mut carried_with_a_new_price = 0;
+    for step in 0..100 {
+        if step == 50 {
+            drive.outside().comes("c", 3000, 200);
+        }
+        let before = drive.node().price();
+        let wake_at = drive.step();
+        let price = drive.node().price();
+        let told = std::mem::take(&mut drive.outside().prices);
+        assert!(told.iter().all(|told| *told == price), "{told:?} instead of {price:?}");
+        if price != before {
+            carried_with_a_new_price += told.len();
+        }
+        let now = drive.outside().now;
+        drive.outside().now = wake_at.max(now + Span::from_ms(1));
+    }
+    assert!(carried_with_a_new_price > 0, "no clearing changed both the price and a pod");
 }
 
 #[test]

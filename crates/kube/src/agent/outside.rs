@@ -131,11 +131,6 @@ impl Kubernetes {
         !self.terms.only_watch() && (everybody || self.roster.changes_any())
     }
 
-    /// What CPU costs since the last clearing.
-    pub const fn set_price(&mut self, price: Ratio) {
-        self.price = price;
-    }
-
     /// Takes in what the API server said since the last time.
     fn refresh(&mut self) {
         let Some(seen) = self.shared.world.newer_than(self.generation) else {
@@ -354,6 +349,13 @@ impl Outside for Kubernetes {
                 Err(Trouble::Gone)
             }
             Err(error) => Err(Trouble::Unreadable(error.to_string())),
+        }
+    }
+
+    fn set_price(&mut self, price: Ratio) {
+        if price != self.price {
+            self.price = price;
+            self.shared.outbox.set_price(price);
         }
     }
 

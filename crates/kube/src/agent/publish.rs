@@ -17,7 +17,7 @@ use kube::{Api, Client};
 use serde_json::json;
 use tracing::{debug, info, warn};
 use walras_core::parse::quantity;
-use walras_core::units::{Millicores, Moment};
+use walras_core::units::{Millicores, Moment, Ratio};
 
 pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
 use self::outbox::{Next, Outcome, There, Whose};
@@ -163,9 +163,15 @@ fn desired_in(spec: &PodAllocationSpec) -> Option<Desired> {
     Some(Desired {
         request: cpu(&spec.desired_cpu_request)?,
         limit: cpu(&spec.desired_cpu_limit).filter(|limit| *limit > Millicores::ZERO)?,
-        price: walras_core::units::Ratio::ZERO,
+        price: price_in(spec),
         why: String::new(),
     })
+}
+
+/// The price to the millionth, which is as fine as it was; what makes no sense counts as none.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, as meant")]
+fn price_in(spec: &PodAllocationSpec) -> Ratio {
+    Ratio::from_millionths((spec.shadow_price_cpu.unwrap_or(0.0) * 1e6).round() as u64)
 }
 
 fn too_late() -> kube::Error {
@@ -192,6 +198,23 @@ mod tests {
         });
         let (_, found) = there(serde_json::from_value(object).unwrap()).unwrap();
         (found.whose, found.desired.map(|desired| desired.limit.get()))
+    }
+
+    #[test]
+    fn a_price_is_read_as_it_was_written() {
+        let key = Key { namespace: "shop".to_owned(), name: "shop-web".to_owned() };
+        let whose = Whose { pod: "web".to_owned(), uid: "u1".to_owned() };
+        for millionths in [0, 1, 333_333, 935_000_001] {
+            let desired = Desired {
+                request: Millicores::new(150),
+                limit: Millicores::new(300),
+                price: Ratio::from_millionths(millionths),
+                why: String::new(),
+            };
+            let object = allocation(&key, &whose, &desired, "n1");
+            let (_, found) = there(serde_json::from_value(object).unwrap()).unwrap();
+            assert_eq!(found.desired, Some(desired));
+        }
     }
 
     #[test]

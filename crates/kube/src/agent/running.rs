@@ -118,8 +118,6 @@ impl<'a> Running<'a> {
         loop {
             self.take_settings();
             let wake_at = self.drive.step();
-            let price = self.drive.node().price();
-            self.drive.outside().set_price(price);
             self.hear(&link);
             let now = self.drive.outside().now();
             if let Some(tables) = self.ledger.due(self.drive.node(), now) {

@@ -61,9 +61,9 @@ pub(crate) struct Memory {
     pub(crate) own_stamp: Option<Moment>,
     /// When a resize was attempted that was certainly refused, as the status says it.
     pub(crate) refused_attempt: Option<Moment>,
-    /// This generation of the allocation is not tried again before this moment, because something
-    /// went wrong with it.
-    pub(crate) not_before: Option<(i64, Moment)>,
+    /// This wish is not tried again before this moment, because something went wrong with it. The
+    /// wish and not the generation, which also changes with the price.
+    pub(crate) not_before: Option<(Option<Allocation>, Moment)>,
 }
 
 /// A resize that was asked for.
@@ -284,7 +284,8 @@ fn barred(situation: &Situation<'_>) -> Option<Moment> {
     // Whoever acted before may have asked for something that is not to be seen yet.
     let begins = situation.acts_since + situation.settings.cooldown.min(TAKE_OVER);
     let failed = situation.memory.not_before;
-    let failed = failed.filter(|(generation, _)| *generation == situation.allocation.generation);
+    let wish = situation.allocation.desired.as_ref().ok().copied();
+    let failed = failed.filter(|(failed, _)| *failed == wish);
     let not_before = failed.map_or(begins, |(_, again)| again.max(begins));
     (situation.now < not_before).then_some(not_before)
 }

@@ -129,7 +129,7 @@ async fn resize(
             memory.failures = memory.failures.saturating_add(1);
             let wait = trouble.wait(memory.failures, &mut shared.rng());
             let next = shared.clock.now() + wait;
-            memory.not_before = Some((gathered.allocation.generation, next));
+            memory.not_before = Some((gathered.allocation.desired.as_ref().ok().copied(), next));
             memory.refused_attempt = trouble.changed_nothing().then(|| moment(&stamp(now)));
             if let Trouble::Infeasible(_) = &trouble {
                 let asked = walras_core::resize::Allocation {

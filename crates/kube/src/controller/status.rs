@@ -37,9 +37,8 @@ pub(crate) fn status(
     now: Moment,
 ) -> PodAllocationStatus {
     let old = &allocation.status;
-    let same = old.phase == Some(told.phase)
-        && old.reason.as_deref() == Some(told.reason)
-        && old.observed_generation == Some(allocation.generation);
+    let stands = old.phase == Some(told.phase) && old.reason.as_deref() == Some(told.reason);
+    let same = stands && old.observed_generation == Some(allocation.generation);
     if same && told.standing == Standing::Asked {
         // That the node is asked was said when it was; more is said when it has answered.
         return old.clone();
@@ -66,7 +65,8 @@ pub(crate) fn status(
         observed_generation: Some(allocation.generation),
         conditions: Vec::new(),
     };
-    let unapplied = !same
+    // A generation that brings nothing but another price applies nothing.
+    let unapplied = !stands
         || status.applied_cpu_limit != old.applied_cpu_limit
         || status.applied_cpu_request != old.applied_cpu_request;
     // Nothing is applied to who is left alone.
@@ -186,4 +186,38 @@ fn conditions(
 
 fn shortened(message: &str) -> String {
     message.chars().take(MESSAGE_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_applied_by_a_new_price() {
+        let object = |generation: i64, price: f64| {
+            let object = json!({
+                "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+                "metadata": { "generation": generation },
+                "spec": { "namespace": "shop", "podName": "web", "shadowPriceCPU": price,
+                    "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
+            });
+            AllocationFacts::of(serde_json::from_value(object).unwrap())
+        };
+        let told = Told {
+            phase: Phase::Applied,
+            standing: Standing::Settled,
+            reason: "AlreadyApplied",
+            message: "It is so.".to_owned(),
+            next: None,
+        };
+        let (early, late) = (Moment::from_ms(1_000_000), Moment::from_ms(9_000_000));
+        let first = status(&object(1, 0.0), None, &told, early);
+        assert_eq!(first.last_applied_time, Some(stamp(early)));
+        let repriced = AllocationFacts { status: first.clone(), ..object(2, 0.4) };
+        let second = status(&repriced, None, &told, late);
+        assert_eq!(second.last_applied_time, first.last_applied_time);
+        assert_eq!((second.observed_generation, second.shadow_price_cpu), (Some(2), Some(0.4)));
+    }
 }

@@ -366,7 +366,7 @@ mod tests {
         let mut memory = store.gather(&key).unwrap().memory;
         memory.history.resize_applied(false, Moment::ORIGIN);
         memory.asked = Some(AskedFor { at: Moment::ORIGIN, generation: 2, restarts: vec![0] });
-        memory.not_before = Some((1, Moment::from_ms(60_000)));
+        memory.not_before = Some((None, Moment::from_ms(60_000)));
         memory.failures = 3;
         store.remember(&key, memory.clone());
         assert_eq!(store.gather(&key).unwrap().memory, memory);

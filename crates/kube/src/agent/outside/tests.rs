@@ -348,3 +348,16 @@ fn a_container_that_cannot_be_read_is_told_to_the_loop_which_counts_it() {
     assert!(matches!(told, Err(Trouble::Unreadable(_))), "{told:?}");
     assert!(stage.kubernetes.held.contains_key(&uid), "the pod is still there");
 }
+
+#[test]
+fn a_price_that_moved_is_written_although_nothing_else_did() {
+    let mut stage = stage(Some("mode: limits-only"));
+    let price = |percent| Ratio::from_percent(percent);
+    stage.look(&[pod("")]);
+    stage.kubernetes.set_price(price(40));
+    stage.shared.outbox.write_all(Moment::ORIGIN);
+    stage.kubernetes.set_price(price(42));
+    assert_eq!(stage.shared.outbox.wanted(), [""; 0], "within the band");
+    stage.kubernetes.set_price(price(0));
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/400m"]);
+}

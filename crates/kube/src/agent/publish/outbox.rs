@@ -29,6 +29,11 @@ const REFUSED_LONGEST: Span = Span::from_s(300);
 const LIST_EVERY: Span = Span::from_s(60);
 /// What changes less than this is never worth a write.
 const LEAST_CHANGE: Millicores = Millicores::new(10);
+/// A price that moved by less than this is not worth a write by itself: every pod of the node would
+/// be written for it. Bidders respond to a price above 0.3, which is six times as much.
+const PRICE_BAND: Ratio = Ratio::from_percent(5);
+/// Nor is one that moved by less than this part of what was written: a high price is a rough one.
+const PRICE_BAND_RELATIVE: Ratio = Ratio::from_percent(10);
 
 /// Which PodAllocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,6 +187,18 @@ impl Outbox {
     /// Another pace from now on.
     pub fn set_pace(&self, pace: Pace) {
         self.lock().pace = pace;
+    }
+
+    /// What CPU costs on the node from now on, whatever else is wished for its pods.
+    pub fn set_price(&self, price: Ratio) {
+        let mut inner = self.lock();
+        for entry in inner.entries.values_mut() {
+            if let Some(desired) = &mut entry.desired {
+                desired.price = price;
+            }
+        }
+        drop(inner);
+        self.news.notify_one();
     }
 
     /// What a pod should have. The newest wish counts.
@@ -470,7 +487,9 @@ impl Entry {
             || is_worth_it(written.limit, desired.limit, pace.band)
             || is_worth_it(written.request, desired.request, pace.band);
         let urgency = if self.urgent { Urgency::AtOnce } else { Urgency::InTime };
-        differs.then_some(urgency)
+        // Nobody is held back by an old price.
+        let in_time = has_moved(written.price, desired.price).then_some(Urgency::InTime);
+        differs.then_some(urgency).or(in_time)
     }
 
     fn due(&self, pace: Pace, stays: bool) -> Option<Moment> {
@@ -484,6 +503,11 @@ impl Entry {
 
 fn is_worth_it(written: Millicores, desired: Millicores, band: Ratio) -> bool {
     written.abs_diff(desired) >= LEAST_CHANGE.max(written.scale_floor(band))
+}
+
+fn has_moved(written: Ratio, price: Ratio) -> bool {
+    let moved = written.saturating_sub(price) + price.saturating_sub(written);
+    moved >= PRICE_BAND.max(written.times_floor(PRICE_BAND_RELATIVE))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::*;
 use crate::crd::PodAllocation;
 use crate::pod::Pod;
 use serde_json::{Value, json};
+use walras_core::units::Millicores;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const NOW: Moment = Moment::from_ms(NOW_MS);
@@ -127,7 +128,6 @@ fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
 }
 
 #[test]
-#[test]
 fn who_is_to_be_left_alone_is_and_that_is_no_failure() {
     let says = |word: &str| json!({ word: "false" });
     let opted_out = Case::usual().change("pod/metadata/annotations", says("mbcas.io/managed"));
@@ -143,6 +143,7 @@ fn who_is_to_be_left_alone_is_and_that_is_no_failure() {
     assert_eq!(best_effort.check(), "Failed BestEffortQoS");
 }
 
+#[test]
 fn containers_share_by_what_they_came_with() {
     let container = |name: &str, request: &str, limit: &str| {
         json!({ "name": name, "resources": { "requests": { "cpu": request },
@@ -259,11 +260,19 @@ fn a_raise_does_not_wait_after_a_cut_unless_somebody_else_came_between() {
 }
 
 #[test]
-fn trouble_holds_up_the_generation_it_happened_to() {
+fn trouble_holds_up_the_wish_it_happened_to_whatever_the_price_is_by_now() {
+    let wish = |limit| {
+        let (request, limit) = (Millicores::new(150), Millicores::new(limit));
+        Some(Allocation { request, limit })
+    };
     let mut case = Case::usual();
-    case.memory.not_before = Some((4, NOW + Span::from_s(60)));
+    case.memory.not_before = Some((wish(300), NOW + Span::from_s(60)));
     assert_eq!(case.check(), "wait 60 s");
-    case.memory.not_before = Some((3, NOW + Span::from_s(60)));
+    let mut case = case
+        .change("allocation/metadata/generation", json!(5))
+        .change("allocation/spec/shadowPriceCPU", json!(0.5));
+    assert_eq!(case.check(), "wait 60 s");
+    case.memory.not_before = Some((wish(299), NOW + Span::from_s(60)));
     assert_eq!(case.check(), "app 150m/300m");
 }
 

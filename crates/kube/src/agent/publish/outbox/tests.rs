@@ -78,6 +78,36 @@ fn what_can_wait_waits_for_its_interval_and_a_raise_does_not() {
 }
 
 #[test]
+fn a_price_is_written_when_it_moved_by_more_than_its_band_and_within_the_pace() {
+    let outbox = outbox(&["web"]);
+    let price = |percent| outbox.set_price(Ratio::from_percent(percent));
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 0), ["web=400m"]);
+    price(4);
+    assert_eq!(written(&outbox, 20_000), [""; 0], "within the band");
+    price(5);
+    assert_eq!(written(&outbox, 21_000), ["web=400m"]);
+    price(90);
+    assert_eq!(outbox.next(Moment::from_ms(22_000)), Next::Wait(Moment::from_ms(26_000)));
+    assert_eq!(written(&outbox, 26_000), ["web=400m"]);
+    price(82);
+    assert_eq!(written(&outbox, 40_000), [""; 0], "less than a tenth of it");
+    price(0);
+    assert_eq!(written(&outbox, 41_000), ["web=400m"]);
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn an_old_price_does_not_make_a_write_urgent() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::InTime);
+    assert_eq!(written(&outbox, 1000), ["web=400m"]);
+    put(&outbox, "web", 401, Urgency::AtOnce);
+    outbox.set_price(Ratio::ONE);
+    assert_eq!(outbox.next(Moment::from_ms(2000)), Next::Wait(Moment::from_ms(6000)));
+}
+
+#[test]
 fn writes_are_paced() {
     let outbox = outbox(&[]);
     for pod in 0..50 {
