@@ -49,6 +49,8 @@ pub struct Drive<O> {
     recorder: Option<Recorder>,
     look_interval: Span,
     last_look: Option<Moment>,
+    /// When counters were last read.
+    last_read: Moment,
     /// What was last told of each pod while only watching, so that it is not told again and again:
     /// the limit that the fast and that the slow loop would set.
     told: BTreeMap<PodUid, Wishes>,
@@ -68,6 +70,7 @@ impl<O: Outside> Drive<O> {
             recorder: None,
             look_interval,
             last_look: None,
+            last_read: Moment::ORIGIN,
             told: BTreeMap::new(),
             due: Vec::new(),
             results: Vec::new(),
@@ -144,7 +147,8 @@ impl<O: Outside> Drive<O> {
         self.look_interval = interval;
     }
 
-    /// Looks for workloads if that is due, ticks if that is, and says when to come back.
+    /// Looks for workloads if that is due, ticks if that is or else reads counters, and says when to
+    /// come back.
     pub fn step(&mut self) -> Moment {
         let now = self.outside.now();
         if self.last_look.is_none_or(|at| now.since(at) >= self.look_interval) {
@@ -154,10 +158,17 @@ impl<O: Outside> Drive<O> {
         let (wake_at, tick) = self.node.next_wake();
         if now >= wake_at {
             self.tick(tick, now);
+        } else if now >= self.read_at() {
+            self.sample_due(now);
         }
         let (wake_at, _) = self.node.next_wake();
         let look_at = self.last_look.map_or(now, |at| at + self.look_interval);
-        wake_at.min(look_at)
+        wake_at.min(look_at).min(self.read_at())
+    }
+
+    /// When counters are to be read although nothing ticks: ticks may be further apart than reads.
+    fn read_at(&self) -> Moment {
+        self.last_read + self.node.profile().sampling_interval_ms
     }
 
     fn look(&mut self, now: Moment) {
@@ -235,6 +246,7 @@ impl<O: Outside> Drive<O> {
             Loop::Slow => self.node.slow_tick(now),
         };
         let decided = Instant::now();
+        self.outside.set_price(self.node.price());
         self.carry_out(&mut outcome);
         tell_notes(&outcome);
         let at_unix_ms = self.outside.unix_ms();
@@ -244,7 +256,6 @@ impl<O: Outside> Drive<O> {
             Took {
                 sampling: span(sampled - began),
                 deciding: span(decided - sampled),
-        self.outside.set_price(self.node.price());
                 acting: span(decided.elapsed()),
             },
         );
@@ -252,6 +263,7 @@ impl<O: Outside> Drive<O> {
     }
 
     fn sample_due(&mut self, now: Moment) {
+        self.last_read = now;
         self.due.clear();
         self.due.extend(self.node.due_for_sample(now).cloned());
         let due = std::mem::take(&mut self.due);

@@ -33,6 +33,8 @@ struct Script {
     carried: Vec<Action>,
     /// Whether counters can be read.
     readable: bool,
+    /// How often any pod was read.
+    reads: usize,
     price: Ratio,
     /// What CPU cost as far as was known when each action was carried out.
     prices: Vec<Ratio>,
@@ -83,6 +85,7 @@ impl Script {
             mood,
             carried: Vec::new(),
             readable: true,
+            reads: 0,
             price: Ratio::ZERO,
             prices: Vec::new(),
         }
@@ -139,6 +142,7 @@ impl Outside for Script {
 
     fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
         let load = self.pods.get_mut(uid).ok_or(Trouble::Gone)?;
+        self.reads += 1;
         load.run_until(now);
         if !self.readable {
             return Err(Trouble::Unreadable("the kernel does not like it".to_owned()));
@@ -264,6 +268,32 @@ fn actions_are_carried_out_with_the_price_of_their_own_clearing() {
         drive.outside().now = wake_at.max(now + Span::from_ms(1));
     }
     assert!(carried_with_a_new_price > 0, "no clearing changed both the price and a pod");
+}
+
+/// How often a pod is read in ten seconds.
+fn reads(sampling_ms: u64, fast_ms: u64) -> usize {
+    let mut script = Script::new(Mood::Works);
+    script.comes("web", 10, 1000);
+    let profile = Profile {
+        sampling_interval_ms: Span::from_ms(sampling_ms),
+        fast_loop_interval_ms: Span::from_ms(fast_ms),
+        hot_memory_s: 0,
+        ..Profile::SEED
+    };
+    let (mut drive, _) = drive_with(script, &profile);
+    // It counts as hot until it is known.
+    run(&mut drive, 10_000);
+    let before = drive.outside().reads;
+    run(&mut drive, 10_000);
+    drive.outside().reads - before
+}
+
+#[test]
+fn a_quiet_pod_is_read_as_often_as_is_said_however_rarely_the_loop_ticks() {
+    assert_eq!(reads(500, 2000), 20);
+    assert_eq!(reads(1000, 2000), 10, "as the predecessor documents it");
+    assert_eq!(reads(2000, 500), 5);
+    assert_eq!(reads(1000, 1000), 10);
 }
 
 #[test]
