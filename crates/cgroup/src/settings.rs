@@ -44,7 +44,7 @@ pub enum WeightInForce {
 /// What a group shall have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The most CPU it may use; nothing to leave that alone.
+    /// The most CPU it may use, `Millicores::UNLIMITED` for no limit; nothing to leave that alone.
     pub limit: Option<Millicores>,
     /// Its weight among siblings; nothing to leave that alone.
     pub weight: Option<KernelWeight>,
@@ -187,8 +187,11 @@ impl Settings {
     /// What these settings become for `target`.
     pub(crate) fn toward(&self, target: &Target) -> Self {
         let period = self.max.period;
-        let quota = target.limit.map(|limit| per_period_floor(limit, period).max(QUOTA_MIN));
-        let quota = quota.or(self.max.quota);
+        let quota = match target.limit {
+            None => self.max.quota,
+            Some(limit) if limit.is_unlimited() => None,
+            Some(limit) => Some(per_period_floor(limit, period).max(QUOTA_MIN)),
+        };
         let fitting = |burst: Span| quota.map_or(burst, |quota| burst.min(quota));
         let wanted_burst = target.burst.map(|burst| per_period_floor(burst, period));
         let weight = match (self.weight, target.weight) {

@@ -8,6 +8,7 @@
 
 use crate::need::Bounds;
 use crate::profile::CapRule;
+use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Ratio, Weight};
 
 /// What a workload came with, before anybody sized it.
@@ -17,6 +18,8 @@ pub struct CameWith {
     pub request: Option<Millicores>,
     /// Its limit; none where it had none.
     pub limit: Option<Millicores>,
+    /// The kernel's weight of it, where that was read and is ours to divide anew.
+    pub weight: Option<KernelWeight>,
 }
 
 /// What kind of work a workload does, as far as its owner said so.
@@ -29,6 +32,21 @@ pub enum Nature {
     Batch,
     /// Somebody waits for its answers: it is never contained.
     Service,
+}
+
+impl Nature {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Unknown, Self::Batch, Self::Service];
+
+    /// The name a user types.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Batch => "batch",
+            Self::Service => "service",
+        }
+    }
 }
 
 /// What is known of a workload.
@@ -95,6 +113,12 @@ pub fn claim(known: &Known, ground: &Ground) -> Claim {
     Claim { bounds: Bounds::new(right.min(node), max), weight: weight(known) }
 }
 
+/// The weight that a kernel's weight stands for: everybody has 100 by default, which is one.
+#[must_use]
+pub fn share_of_weight(weight: KernelWeight) -> Weight {
+    Weight::from_thousandths(weight.get().saturating_mul(10)).unwrap_or(Weight::ONE)
+}
+
 /// The weight of a request: on Kubernetes the kernel weighs workloads by what they request.
 #[must_use]
 pub fn share_of_request(request: Millicores) -> Weight {
@@ -119,7 +143,7 @@ mod tests {
         let [request, limit, min, max] =
             known.map(|milli| (milli > 0).then(|| Millicores::new(milli)));
         let known = Known {
-            came_with: CameWith { request, limit },
+            came_with: CameWith { request, limit, weight: None },
             min,
             max,
             share: share_of_request(request.unwrap_or_default()),

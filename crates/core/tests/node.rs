@@ -207,7 +207,7 @@ fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
         weight: Weight::ONE,
         limit: milli(words[2]),
         request: None,
-        came_with: CameWith { request: None, limit: Some(milli(words[2])) },
+        came_with: CameWith { request: None, limit: Some(milli(words[2])), weight: None },
         nature: Nature::Unknown,
     };
     for word in &words[3..] {

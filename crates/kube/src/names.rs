@@ -29,6 +29,8 @@ pub const SKIP_GUARANTEED: &str = "mbcas.io/skip-guaranteed";
 pub const PRIORITY_MULTIPLIER: &str = "mbcas.io/priority-multiplier";
 /// The most CPU that a pod may be granted.
 pub const MAX_CPU: &str = "walras.dev/max-cpu";
+/// What kind of work a pod does: `batch` takes what is left over, `service` is never contained.
+pub const NATURE: &str = "walras.dev/nature";
 /// What may be changed of a pod, or of every pod of a namespace: see [`crate::pod::Mode`].
 pub const MODE: &str = "walras.dev/mode";
 /// What the mode was before somebody paused; an empty text where none was said.

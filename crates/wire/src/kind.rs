@@ -6,10 +6,13 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use walras_core::claim::Nature;
 use walras_core::learn::SAVED_BYTES_MAX;
 use walras_core::market::{Fairness, Mode};
 use walras_core::node::Loop;
+use walras_core::parse::CpuWeight;
 use walras_core::profile::ProfileName;
+use walras_core::smooth::weight::KernelWeight;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 
 use crate::name::{NAME_MAX, is_name, objection, pattern};
@@ -211,9 +214,28 @@ kind! {
 kind! {
     /// A set of constants.
     ProfileWord => ProfileName,
-    "\"seed\", \"direct\" or \"api\"",
+    "\"seed\", \"direct\", \"api\" or \"tight\"",
     |written| word(written, &ProfileName::ALL, |it| it.name()),
     { "enum": ProfileName::ALL.map(ProfileName::name) }
+}
+
+kind! {
+    /// A weight of the kernel.
+    KernelWeightNumber => KernelWeight,
+    "a whole number from 1 to 10000",
+    |written| {
+        let number = whole(written, 10_000)?;
+        CpuWeight::new(u32::try_from(number).ok()?).map(KernelWeight::from)
+    },
+    { "type": "integer", "minimum": 1, "maximum": 10_000 }
+}
+
+kind! {
+    /// What kind of work a pod does.
+    NatureWord => Nature,
+    "\"unknown\", \"batch\" or \"service\"",
+    |written| word(written, &Nature::ALL, |it| it.name()),
+    { "enum": Nature::ALL.map(Nature::name) }
 }
 
 kind! {
@@ -401,13 +423,21 @@ mod tests {
 
     #[test]
     fn every_word_that_is_promised_is_accepted() {
-        for what in [FairnessWord::WHAT, ModeWord::WHAT, ProfileWord::WHAT, LoopWord::WHAT] {
+        let all = [
+            FairnessWord::WHAT,
+            ModeWord::WHAT,
+            ProfileWord::WHAT,
+            LoopWord::WHAT,
+            NatureWord::WHAT,
+        ];
+        for what in all {
             for word in what.split('"').skip(1).step_by(2) {
                 let written = Scalar::Text(word.into());
                 let accepted = FairnessWord::accept(&written).is_some()
                     || ModeWord::accept(&written).is_some()
                     || ProfileWord::accept(&written).is_some()
-                    || LoopWord::accept(&written).is_some();
+                    || LoopWord::accept(&written).is_some()
+                    || NatureWord::accept(&written).is_some();
                 assert!(accepted, "{word}");
             }
         }

@@ -67,11 +67,8 @@ impl Reason {
             Self::Cut | Self::MinScaled | Self::SurvivalFloor | Self::EqualSplit => {
                 Self::IfAllAsked
             }
-            kept @ (Self::NeedMet
-            | Self::AtMin
-            | Self::AtMax
-            | Self::Filled
-            | Self::IfAllAsked) => kept,
+            kept
+            @ (Self::NeedMet | Self::AtMin | Self::AtMax | Self::Filled | Self::IfAllAsked) => kept,
         }
     }
 

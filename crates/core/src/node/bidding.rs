@@ -154,7 +154,11 @@ fn learned_bid(pod: &Pod, action: Action, price: Ratio, profile: &Profile) -> Bi
         Estimator::Window => need,
     };
     let asked = asked.scale_floor(learn::price_demand_factor(price));
-    Bid::new(bargains_from(pod, asked, profile), asked, pod.weight.scale_nearest(action.weight_factor()))
+    Bid::new(
+        bargains_from(pod, asked, profile),
+        asked,
+        pod.weight.scale_nearest(action.weight_factor()),
+    )
 }
 
 /// How much throttling a learned action tolerates, against the profile's target.

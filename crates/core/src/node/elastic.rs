@@ -162,9 +162,8 @@ impl Pod {
     /// Whether its cap is what keeps it from using more.
     fn is_held_back(&self) -> bool {
         let cap = self.in_force.limit.scale_floor(HELD_BACK_USAGE);
-        self.second.is_none_or(|second| {
-            second.usage >= cap || second.period_ratio >= HUNGRY_PERIODS
-        })
+        self.second
+            .is_none_or(|second| second.usage >= cap || second.period_ratio >= HUNGRY_PERIODS)
     }
 
     fn is_worth_a_change(&self, cap: Millicores, profile: &Profile, now: Moment) -> bool {

@@ -135,9 +135,7 @@ impl Node {
     fn weights(&self) -> Vec<KernelWeight> {
         let pods = self.pods.iter();
         match self.profile.weight_source {
-            WeightSource::Standing => {
-                standing(self.capacity, pods.map(|pod| pod.standing()))
-            }
+            WeightSource::Standing => standing(self.capacity, pods.map(|pod| pod.standing())),
             WeightSource::Request | WeightSource::Bargaining => pods
                 .map(|pod| {
                     let request = pod.request_wish();
@@ -154,7 +152,7 @@ impl Pod {
     /// Whoever is contained has its right and no share of what the rights leave.
     const fn standing(&self) -> Standing {
         let weight = if self.containment.is_some() { None } else { Some(self.weight) };
-        Standing { right: self.bounds.min(), weight }
+        Standing { right: self.bounds.min(), weight, came_with: self.came_with.weight }
     }
 
     /// The cap it should have, and what that rests on.

@@ -24,6 +24,8 @@ pub struct Standing {
     pub right: Millicores,
     /// What it counts for beyond that; nothing where it gets no share of what the rights leave.
     pub weight: Option<Weight>,
+    /// The kernel's weight it came with, where that is known.
+    pub came_with: Option<KernelWeight>,
 }
 
 impl Standing {
@@ -43,20 +45,27 @@ pub fn kernel_weight(profile: &Profile, request: Millicores, weight: Weight) -> 
 
 /// The standing weights of all pods of a node, in their order.
 ///
-/// Scaled so that the whole node is the largest weight there is: the finest the kernel can hold.
-/// Where the rights do not fit, all are cut in the same proportion.
+/// Together they weigh what they weighed when they came, so that a neighbour whom nobody sizes keeps
+/// its standing. Where that is not known, the whole node is the largest weight there is: the finest
+/// the kernel can hold. Where the rights do not fit, all are cut in the same proportion.
 #[must_use]
-pub fn standing(node: Millicores, pods: impl Iterator<Item = Standing> + Clone) -> Vec<KernelWeight> {
+pub fn standing(
+    node: Millicores,
+    pods: impl Iterator<Item = Standing> + Clone,
+) -> Vec<KernelWeight> {
     let rights: u128 = pods.clone().map(|pod| u128::from(pod.right.get())).sum();
     let weights: u128 = pods.clone().map(|pod| pod.thousandths()).sum();
     let whole = u128::from(node.get()).max(rights).max(1);
     let spare = whole - rights;
     let weights = weights.max(1);
+    let together =
+        pods.clone().try_fold(0, |sum: u128, pod| Some(sum + u128::from(pod.came_with?.get())));
+    let together = together.unwrap_or(u128::from(KernelWeight::MAX));
     pods.map(|pod| {
         let share = spare * pod.thousandths();
         let stands = u128::from(pod.right.get()) * weights + share;
         // To the nearest: what rounding takes from one it gives to another.
-        let (dividend, divisor) = (stands * u128::from(KernelWeight::MAX), whole * weights);
+        let (dividend, divisor) = (stands * together, whole * weights);
         KernelWeight::clamped(u64::try_from((dividend + divisor / 2) / divisor).unwrap_or(u64::MAX))
     })
     .collect()

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::need::Bounds;
 use walras_core::node::{Loop, Node, PodFacts};
@@ -162,6 +163,8 @@ impl MadeUp {
                 .unwrap_or_default(),
             limit,
             request: Some(Millicores::new(size / 2)),
+            came_with: CameWith::default(),
+            nature: Nature::Unknown,
         };
         let label = PodLabel {
             name,

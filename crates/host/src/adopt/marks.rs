@@ -6,6 +6,7 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
 use crate::config::{cpu_from, latency_from, weight_from};
@@ -25,6 +26,8 @@ pub struct Marks {
     pub weight: Option<Weight>,
     /// Its latency target.
     pub target_latency_ms: Option<f64>,
+    /// What kind of work it does.
+    pub nature: Option<Nature>,
     /// What was written and could not be understood, in sentences.
     pub complaints: Vec<String>,
 }
@@ -127,8 +130,9 @@ impl Marks {
                 "max-cpu" => marks.max = marks.cpu(&key, &value),
                 "weight" => marks.weight = marks.weight(&key, &value),
                 "target-latency-ms" => marks.target_latency_ms = marks.latency(&key, &value),
+                "nature" => marks.nature = marks.nature(&key, &value),
                 _ => marks.complaints.push(format!(
-                    "{key}: no such label; known are managed, min-cpu, max-cpu, weight and \
+                    "{key}: no such label; known are managed, min-cpu, max-cpu, weight, nature and \
                      target-latency-ms"
                 )),
             }
@@ -143,14 +147,12 @@ impl Marks {
             ("X-Walras", "MaxCPU") => self.max = self.cpu(key, value),
             ("X-Walras", "Weight") => self.weight = self.weight(key, value),
             ("X-Walras", "TargetLatencyMs") => self.target_latency_ms = self.latency(key, value),
+            ("X-Walras", "Nature") => self.nature = self.nature(key, value),
             ("X-Walras", _) => self.complaints.push(format!(
-                "{key}: no such key of [X-Walras]; known are Managed, MinCPU, MaxCPU, Weight and \
-                 TargetLatencyMs"
+                "{key}: no such key of [X-Walras]; known are Managed, MinCPU, MaxCPU, Weight, \
+                 Nature and TargetLatencyMs"
             )),
-            // An idle unit has no weight to speak of, and an empty one is taken back.
-            ("Service" | "Scope" | "Slice", "CPUWeight") if self.weight.is_none() => {
-                self.weight = value.parse::<f64>().ok().and_then(|it| weight_from(it / 100.0));
-            }
+            // CPUWeight is not read here: the kernel tells it, whoever set it.
             _ => {}
         }
         if section == "X-Walras" && self.managed.is_none() {
@@ -178,6 +180,11 @@ impl Marks {
     fn weight(&mut self, key: &str, value: &str) -> Option<Weight> {
         let weight = value.parse().ok().and_then(weight_from);
         weight.or_else(|| self.complain(key, value, "a number from 0.001 to 1000000"))
+    }
+
+    fn nature(&mut self, key: &str, value: &str) -> Option<Nature> {
+        let nature = Nature::ALL.into_iter().find(|nature| nature.name() == value);
+        nature.or_else(|| self.complain(key, value, "batch, service or unknown"))
     }
 
     fn latency(&mut self, key: &str, value: &str) -> Option<f64> {

@@ -13,6 +13,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
 use crate::board::PodKind;
@@ -54,8 +55,8 @@ pub struct AdoptRules {
     pub docker_root: PathBuf,
     /// Where Podman keeps its containers.
     pub podman_root: PathBuf,
-    /// The least a workload is granted that says nothing.
-    pub min: Millicores,
+    /// What a workload has a right to that says nothing.
+    pub min: Option<Millicores>,
     /// The most it is granted; the whole machine where nothing is said.
     pub max: Option<Millicores>,
     /// What its claim counts for.
@@ -90,6 +91,8 @@ pub struct Rule {
     pub weight: Option<Weight>,
     /// Their latency target.
     pub target_latency_ms: Option<f64>,
+    /// What kind of work they do.
+    pub nature: Option<Nature>,
 }
 
 /// Where a workload comes from.
@@ -140,14 +143,16 @@ pub struct Adoption {
     pub source: Source,
     /// What it has in common with those before and after it.
     pub workload: String,
-    /// The least it is granted.
-    pub min: Millicores,
+    /// What it has a right to, where somebody said so.
+    pub min: Option<Millicores>,
     /// The most it is granted; the whole machine where nothing is said.
     pub max: Option<Millicores>,
     /// What its claim counts for.
     pub weight: Weight,
     /// Its latency target.
     pub target_latency_ms: Option<f64>,
+    /// What kind of work it does, as far as somebody said so.
+    pub nature: Nature,
     /// What was written about it and could not be understood, in sentences.
     pub complaints: Vec<String>,
 }
@@ -205,22 +210,26 @@ pub fn judge(rules: &AdoptRules, seen: &Seen, marks: &Marks) -> Judged {
     if seen.path.len() > UID_MAX {
         return Judged::Leave;
     }
-    let min = fitting.iter().find_map(|rule| rule.min).or(marks.min).unwrap_or(rules.min);
+    let min = fitting.iter().find_map(|rule| rule.min).or(marks.min).or(rules.min);
     let max = fitting.iter().find_map(|rule| rule.max).or(marks.max).or(rules.max);
-    if let Some(max) = max.filter(|max| *max < min) {
+    if let (Some(min), Some(max)) = (min, max)
+        && max < min
+    {
         complaints.push(format!("its max of {max} is less than its min of {min}, which counts"));
     }
     let weight = fitting.iter().find_map(|rule| rule.weight).or(marks.weight);
     let target = fitting.iter().find_map(|rule| rule.target_latency_ms);
+    let nature = fitting.iter().find_map(|rule| rule.nature);
     Judged::Adopt(Box::new(Adoption {
         uid: seen.path.clone(),
         workload: workload_of(seen, &name),
         name,
         source: seen.source,
         min,
-        max: max.map(|max| max.max(min)),
+        max: max.map(|max| max.max(min.unwrap_or(Millicores::ZERO))),
         weight: weight.unwrap_or(rules.weight),
         target_latency_ms: target.or(marks.target_latency_ms),
+        nature: nature.or(marks.nature).unwrap_or_default(),
         complaints,
     }))
 }
@@ -264,7 +273,7 @@ impl Default for AdoptRules {
             paths: Vec::new(),
             docker_root: PathBuf::from("/var/lib/docker"),
             podman_root: PathBuf::from("/var/lib/containers/storage"),
-            min: Millicores::new(100),
+            min: None,
             max: None,
             weight: Weight::ONE,
             rules: Vec::new(),

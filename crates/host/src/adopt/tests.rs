@@ -48,7 +48,7 @@ fn tell(judged: &Judged) -> String {
                 "{} {} min {} max {max} weight {} as {}",
                 it.source.name(),
                 it.name,
-                it.min,
+                it.min.map_or("none".to_owned(), |min| min.to_string()),
                 it.weight,
                 it.workload
             );

@@ -86,6 +86,9 @@ pub(super) fn about(note: &Note) -> Option<&PodUid> {
         | Note::LateElsewhere { uid, .. }
         | Note::NoRoom { uid, .. }
         | Note::Contained { uid, .. }
+        | Note::ContainedFor { uid, .. }
+        | Note::Released { uid }
+        | Note::NothingIdle { uid, .. }
         | Note::ChangeHeld { uid, .. } => Some(uid),
         Note::ClockWentBack { .. }
         | Note::ModeChanged { .. }
@@ -187,7 +190,7 @@ impl Entry {
             tick,
             from: Setting { limit, request },
             to: Setting { limit: action.limit, request: action.request },
-            why: action.why,
+            why: action.why.clone(),
             result,
         };
         if self.changes.front().is_some_and(|last| made.repeats(last)) {
@@ -266,6 +269,7 @@ fn rate(from: &mut Option<Sample>, latest: Option<Sample>, at_least: Span) -> Op
 mod tests {
     use super::*;
     use crate::board::PodKind;
+    use walras_core::claim::{CameWith, Nature};
     use walras_core::node::{Node, Outcome};
     use walras_core::profile::Profile;
     use walras_core::smooth::weight::KernelWeight;
@@ -279,6 +283,8 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::new(500),
             request: None,
+            came_with: CameWith::default(),
+            nature: Nature::Unknown,
         };
         let name = "web".to_owned();
         let label =
@@ -287,7 +293,7 @@ mod tests {
     }
 
     /// The limits of the changes that are kept, newest first, after those in `limits`.
-    fn check(limits: &[u64], why: Why, result: &ChangeResult) -> Vec<u64> {
+    fn check(limits: &[u64], why: &Why, result: &ChangeResult) -> Vec<u64> {
         let mut entry = entry();
         for (at_ms, limit) in (0..).zip(limits) {
             let limit = Millicores::new(*limit);
@@ -297,7 +303,7 @@ mod tests {
                 request: limit,
                 weight: KernelWeight::from_request(limit),
                 burst: Millicores::ZERO,
-                why,
+                why: why.clone(),
             };
             entry.changed(&action, Loop::Slow, result.clone(), at_ms);
         }
@@ -307,18 +313,18 @@ mod tests {
     #[test]
     fn twenty_changes_are_kept_the_newest_first() {
         let limits: Vec<u64> = (1..=50).collect();
-        let kept = check(&limits, Why::LatencyMissed, &ChangeResult::Done);
+        let kept = check(&limits, &Why::LatencyMissed, &ChangeResult::Done);
         assert_eq!(kept, (31..=50).rev().collect::<Vec<_>>());
     }
 
     #[test]
     fn what_says_no_more_than_the_last_one_takes_its_place() {
-        assert_eq!(check(&[5, 6, 7], Why::Trimmed, &ChangeResult::Done), [7]);
-        assert_eq!(check(&[5, 5, 5], Why::LatencyMissed, &ChangeResult::Done).len(), 3);
+        assert_eq!(check(&[5, 6, 7], &Why::Trimmed, &ChangeResult::Done), [7]);
+        assert_eq!(check(&[5, 5, 5], &Why::LatencyMissed, &ChangeResult::Done).len(), 3);
         let watching = ChangeResult::OnlyWatching;
-        assert_eq!(check(&[5, 5, 6, 6, 5], Why::LatencyMissed, &watching), [5, 6, 5]);
+        assert_eq!(check(&[5, 5, 6, 6, 5], &Why::LatencyMissed, &watching), [5, 6, 5]);
         let failed = ChangeResult::Failed("read-only".to_owned());
-        assert_eq!(check(&[5, 5], Why::LatencyMissed, &failed), [5]);
+        assert_eq!(check(&[5, 5], &Why::LatencyMissed, &failed), [5]);
     }
 
     #[test]
@@ -367,6 +373,8 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::new(500),
             request: None,
+            came_with: CameWith::default(),
+            nature: Nature::Unknown,
         };
         node.pod_added(facts, Moment::ORIGIN);
         let mut usages = Vec::new();

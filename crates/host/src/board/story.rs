@@ -70,6 +70,9 @@ pub(super) fn noted(note: &Note, times: u32) -> String {
         | Note::LateElsewhere { .. }
         | Note::NoRoom { .. }
         | Note::Contained { .. }
+        | Note::ContainedFor { .. }
+        | Note::Released { .. }
+        | Note::NothingIdle { .. }
         | Note::RequestsForced { .. }
         | Note::LimitsForced { .. }
         | Note::TableRefused { .. }

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
+use walras_core::claim::Nature;
 use walras_core::profile::{Profile, ProfileName};
 use walras_core::units::{Millicores, Span};
 
@@ -232,8 +233,12 @@ pub fn environment(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
 }
 
-const PROFILES: [(&str, ProfileName); 3] =
-    [("seed", ProfileName::Seed), ("direct", ProfileName::Direct), ("api", ProfileName::Api)];
+const PROFILES: [(&str, ProfileName); 4] = [
+    ("seed", ProfileName::Seed),
+    ("direct", ProfileName::Direct),
+    ("api", ProfileName::Api),
+    ("tight", ProfileName::Tight),
+];
 
 /// `[adopt]` and every `[[rule]]`.
 fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
@@ -248,11 +253,13 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
         rules.paths = fields.list("paths", &Pattern).unwrap_or_default();
         rules.docker_root = fields.take("docker_root", &AbsolutePath).unwrap_or(rules.docker_root);
         rules.podman_root = fields.take("podman_root", &AbsolutePath).unwrap_or(rules.podman_root);
-        rules.min = fields.take("min", &Cpu).unwrap_or(rules.min);
+        rules.min = fields.take("min", &Cpu);
         rules.max = fields.take("max", &Cpu);
         rules.weight = fields.take("weight", &BargainingWeight).unwrap_or(rules.weight);
-        if let Some(max) = rules.max.filter(|max| *max < rules.min) {
-            fields.problem("max", format!("is {max}, less than min, which is {}", rules.min));
+        if let (Some(min), Some(max)) = (rules.min, rules.max)
+            && max < min
+        {
+            fields.problem("max", format!("is {max}, less than min, which is {min}"));
         }
         root.finish(fields);
     }
@@ -265,6 +272,10 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
     rules
 }
 
+/// What kinds of work there are.
+const NATURES: [(&str, Nature); 3] =
+    [("unknown", Nature::Unknown), ("batch", Nature::Batch), ("service", Nature::Service)];
+
 fn take_rule(fields: &mut Fields<'_>) -> Option<Rule> {
     let matches = fields.take("match", &Pattern);
     if !fields.has("match") {
@@ -275,12 +286,13 @@ fn take_rule(fields: &mut Fields<'_>) -> Option<Rule> {
     let max = fields.take("max", &Cpu);
     let weight = fields.take("weight", &BargainingWeight);
     let target_latency_ms = fields.take("target_latency_ms", &Latency);
+    let nature = fields.take("nature", &Word { all: &NATURES });
     if let (Some(low), Some(high)) = (min, max)
         && low > high
     {
         fields.problem("min", format!("is more than max, which is {high}"));
     }
-    Some(Rule { matches: matches?, managed, min, max, weight, target_latency_ms })
+    Some(Rule { matches: matches?, managed, min, max, weight, target_latency_ms, nature })
 }
 
 // === impl RecordTo, LogLevel, LogFormat ===

@@ -277,7 +277,12 @@ fn identity(options: &Options, config: &Config) -> Identity {
 }
 
 fn terms(config: &Config) -> Terms {
-    Terms { act: config.act, capacity: config.capacity, adopt: config.adopt.clone() }
+    Terms {
+        act: config.act,
+        capacity: config.capacity,
+        adopt: config.adopt.clone(),
+        cap_rule: config.profile.cap_rule,
+    }
 }
 
 fn capacity(config: &Config) -> walras_core::units::Millicores {

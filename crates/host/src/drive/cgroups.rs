@@ -10,15 +10,19 @@ use std::error::Error;
 use tracing::warn;
 use walras_cgroup::{
     Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Originals, Settings,
-    Target, WalkLimits, ceiling, walk,
+    Target, WalkLimits, WeightInForce, ceiling, walk,
 };
+use walras_core::claim::{CameWith, Ground, Known, claim, share_of_weight};
 use walras_core::demand::Sample;
-use walras_core::need::Bounds;
-use walras_core::node::{Action, PodFacts};
-use walras_core::units::{Millicores, Moment, PodUid, WorkloadKey};
+use walras_core::node::{Action, MachineSample, PodFacts};
+use walras_core::parse::CpuWeight;
+use walras_core::profile::CapRule;
+use walras_core::smooth::weight::KernelWeight;
+use walras_core::units::{Millicores, Moment, PodUid, Weight, WorkloadKey};
 
 use super::clock::Clock;
 use super::cpus::cpus_online;
+use super::machine::Machine;
 use super::outside::{Arrival, Carried, Change, Outside, Trouble};
 use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
 use crate::board::PodLabel;
@@ -28,6 +32,8 @@ use crate::store::Store;
 const LIMITS: WalkLimits = WalkLimits { depth: 10, groups: 20_000 };
 /// Every workload's settings are compared with what was set this often, a few at each look.
 const LOOKS_PER_ROUND: usize = 60;
+/// What a workload may have at least in the documents' market.
+const BASELINE: Millicores = Millicores::new(100);
 /// More problems than this are not listed.
 const PROBLEMS_MAX: usize = 20;
 
@@ -40,6 +46,8 @@ pub struct Terms {
     pub capacity: Option<Millicores>,
     /// Which cgroups are workloads.
     pub adopt: AdoptRules,
+    /// What becomes of a grant.
+    pub cap_rule: CapRule,
 }
 
 /// The workloads of this machine.
@@ -55,6 +63,7 @@ pub struct Cgroups {
     /// What cgroups came with, from before this daemon started.
     originals: BTreeMap<Identity, Original>,
     clock: Clock,
+    machine: Machine,
     problems: BTreeMap<CgroupPath, String>,
     walk_problem: Option<String>,
     capacity: Millicores,
@@ -111,6 +120,7 @@ impl Cgroups {
     ) -> Self {
         let originals = originals.into_iter().map(|it| (it.identity, it)).collect();
         let capacity = terms.capacity.unwrap_or_else(cpus_online);
+        let machine = Machine::of(&layout);
         Self {
             layout,
             terms,
@@ -120,6 +130,7 @@ impl Cgroups {
             looks: 0,
             originals,
             clock: Clock::start(origin),
+            machine,
             problems: BTreeMap::new(),
             walk_problem: None,
             capacity,
@@ -232,10 +243,29 @@ impl Cgroups {
         }
         let group = handle.group();
         let above = ceiling(&self.layout, group.path()).ok().flatten();
-        let most = adoption.max.unwrap_or(self.capacity);
-        let most = above.map_or(most, |above| above.limit.min(most));
-        let limit = settings.max.limit_floor().unwrap_or(self.capacity);
-        let original = handle.original_limit().unwrap_or_else(|| settings.max.limit_floor());
+        let most = match (adoption.max, above) {
+            (Some(max), Some(above)) => Some(max.min(above.limit)),
+            (max, above) => max.or(above.map(|above| above.limit)),
+        };
+        let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
+        let original = handle.original(&settings);
+        let weight = kernel_weight(original.weight);
+        let came_with = CameWith { request: None, limit: original.max.limit_floor(), weight };
+        let known = Known {
+            came_with,
+            min: adoption.min,
+            max: most,
+            share: weight.map_or(Weight::ONE, share_of_weight),
+            priority: adoption.weight,
+            nature: adoption.nature,
+        };
+        let ground = Ground {
+            cap_rule: self.terms.cap_rule,
+            baseline: BASELINE,
+            node: self.capacity,
+            respect_limits: false,
+        };
+        let claim = claim(&known, &ground);
         let uid = PodUid::new(&adoption.uid);
         let identity = group.identity();
         self.held.insert(uid.clone(), Held { handle, identity, limit });
@@ -243,15 +273,17 @@ impl Cgroups {
             facts: PodFacts {
                 uid,
                 workload: Some(WorkloadKey::new(&adoption.workload)),
-                bounds: Bounds::new(adoption.min.min(most), most),
-                weight: adoption.weight,
+                bounds: claim.bounds,
+                weight: claim.weight,
                 limit,
                 request: None,
+                came_with,
+                nature: adoption.nature,
             },
             label: PodLabel {
                 name: adoption.name,
                 kind: adoption.source.into(),
-                original_limit: original,
+                original_limit: came_with.limit,
                 target_latency_ms: adoption.target_latency_ms,
             },
         }
@@ -342,7 +374,7 @@ impl Cgroups {
             let Ok(settings) = held.handle.group().settings() else {
                 continue;
             };
-            let limit = settings.max.limit_floor().unwrap_or(self.capacity);
+            let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
             if limit != held.limit {
                 held.limit = limit;
                 changes.push(Change::Limited(uid.clone(), limit));
@@ -405,6 +437,10 @@ impl Outside for Cgroups {
         }
     }
 
+    fn machine(&mut self, now: Moment) -> Option<MachineSample> {
+        self.machine.sample(now)
+    }
+
     fn carry_out(&mut self, action: &Action) -> Carried {
         let Some(held) = self.held.get_mut(&action.uid) else {
             return Carried::Gone;
@@ -415,7 +451,7 @@ impl Outside for Cgroups {
         };
         match adopted.apply(&Target::from(action)) {
             Ok(applied) => {
-                held.limit = applied.now.max.limit_floor().unwrap_or(action.limit);
+                held.limit = applied.now.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
                 match applied.held_by {
                     Some(above) => Carried::HeldAt(above.limit),
                     None => Carried::Done,
@@ -427,7 +463,8 @@ impl Outside for Cgroups {
             }
             Err(error) => {
                 let settings = adopted.group().settings();
-                let in_force = settings.ok().and_then(|settings| settings.max.limit_floor());
+                let in_force =
+                    settings.ok().map(|it| it.max.limit_floor().unwrap_or(Millicores::UNLIMITED));
                 if let Some(limit) = in_force {
                     held.limit = limit;
                 }
@@ -439,6 +476,15 @@ impl Outside for Cgroups {
     fn problems(&self) -> Vec<String> {
         let each = self.problems.values().take(PROBLEMS_MAX).cloned();
         self.walk_problem.iter().cloned().chain(each).collect()
+    }
+}
+
+/// A weight in the scale of the second version; nothing for a group that only gets what is left.
+fn kernel_weight(weight: WeightInForce) -> Option<KernelWeight> {
+    match weight {
+        WeightInForce::V1(shares) => Some(CpuWeight::from_shares_nearest(shares).into()),
+        WeightInForce::V2(weight) => Some(weight.into()),
+        WeightInForce::Idle => None,
     }
 }
 
@@ -456,11 +502,11 @@ impl Handle {
         }
     }
 
-    /// The limit it came with, where something was kept.
-    fn original_limit(&self) -> Option<Option<Millicores>> {
+    /// What it came with: what was kept, or else what is in force.
+    const fn original(&self, in_force: &Settings) -> Settings {
         match self {
-            Self::Watched(_) => None,
-            Self::Adopted(adopted) => Some(adopted.original().settings.max.limit_floor()),
+            Self::Watched(_) => *in_force,
+            Self::Adopted(adopted) => adopted.original().settings,
         }
     }
 }

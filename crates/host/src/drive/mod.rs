@@ -9,6 +9,7 @@ mod cgroups;
 mod clock;
 mod cpus;
 mod keep;
+mod machine;
 mod outside;
 mod restore;
 #[cfg(test)]
@@ -19,11 +20,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Action, Loop, Node, Note, Outcome};
+use walras_core::node::{Action, Loop, MachineSample, Node, Note, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
-    Applied, Capacity, Event, Found, Latency, PodAdded, PodRemoved, SampleTaken, TableRestored,
-    Tick,
+    Applied, Capacity, Event, Found, Latency, MachineTaken, PodAdded, PodRemoved, SampleTaken,
+    TableRestored, Tick,
 };
 use walras_wire::state::ChangeResult;
 
@@ -34,6 +35,7 @@ pub use self::cgroups::{Cgroups, Terms};
 pub use self::clock::Clock;
 pub use self::cpus::cpus_online;
 pub use self::keep::Keeper;
+pub use self::machine::Machine;
 pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};
 pub use self::restore::restore_left_behind;
 
@@ -212,17 +214,7 @@ impl<O: Outside> Drive<O> {
         // node makes of it, and a recording has no other.
         facts.request = facts.request.map(|request| request.min(facts.limit));
         info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
-        self.record(now, || {
-            Event::PodAdded(PodAdded {
-                uid: facts.uid.clone(),
-                workload: facts.workload.clone(),
-                min_milli: facts.bounds.min(),
-                max_milli: facts.bounds.max(),
-                weight: Some(facts.weight),
-                limit_milli: facts.limit,
-                request_milli: facts.request,
-            })
-        });
+        self.record(now, || Event::PodAdded(PodAdded::from(&facts)));
         self.board.pod_added(&facts, label);
         self.node.pod_added(facts, now);
     }
@@ -238,6 +230,7 @@ impl<O: Outside> Drive<O> {
     fn tick(&mut self, tick: Loop, now: Moment) {
         let began = Instant::now();
         self.sample_due(now);
+        self.sample_machine();
         let sampled = Instant::now();
         let now = self.outside.now();
         self.record(now, || Event::Tick(Tick { r#loop: tick }));
@@ -260,6 +253,16 @@ impl<O: Outside> Drive<O> {
             },
         );
         self.flush_recording();
+    }
+
+    /// What the machine's own counters say, which tells whether CPU is scarce.
+    fn sample_machine(&mut self) {
+        let now = self.outside.now();
+        if let Some(sample) = self.outside.machine(now) {
+            let MachineSample { idle, busy, .. } = sample;
+            self.record(now, || Event::Machine(MachineTaken { idle_usec: idle, busy_usec: busy }));
+            self.node.machine_sampled(sample);
+        }
     }
 
     fn sample_due(&mut self, now: Moment) {
@@ -418,6 +421,9 @@ fn tell_notes(outcome: &Outcome) {
             | Note::LateElsewhere { .. }
             | Note::NoRoom { .. }
             | Note::Contained { .. }
+            | Note::ContainedFor { .. }
+            | Note::Released { .. }
+            | Note::NothingIdle { .. }
             | Note::ChangeHeld { .. }
             | Note::RequestsForced { .. }
             | Note::LimitsForced { .. }

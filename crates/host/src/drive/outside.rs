@@ -4,7 +4,7 @@
 //! implements it decides nothing: it looks, reads and carries out.
 
 use walras_core::demand::Sample;
-use walras_core::node::{Action, PodFacts};
+use walras_core::node::{Action, MachineSample, PodFacts};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
 use crate::board::PodLabel;
@@ -30,6 +30,9 @@ pub trait Outside {
     /// What CPU costs since the tick whose actions are about to be carried out. For who publishes
     /// it beside them.
     fn set_price(&mut self, _price: Ratio) {}
+
+    /// Reads the machine's own counters; nothing where they cannot be read.
+    fn machine(&mut self, now: Moment) -> Option<MachineSample>;
 
     /// Carries out an action.
     fn carry_out(&mut self, action: &Action) -> Carried;

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
 use walras_core::market::Fairness;
 use walras_core::need::Bounds;
-use walras_core::node::{Action, Node, PodFacts};
+use walras_core::node::{Action, MachineSample, Node, PodFacts};
 use walras_core::profile::Profile;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 use walras_wire::replay::{Replay, parse_line};
@@ -104,6 +105,8 @@ impl Script {
                 weight: Weight::ONE,
                 limit,
                 request: None,
+                came_with: CameWith::default(),
+                nature: Nature::Unknown,
             },
             label: PodLabel {
                 name: name.to_owned(),
@@ -152,6 +155,10 @@ impl Outside for Script {
 
     fn set_price(&mut self, price: Ratio) {
         self.price = price;
+    }
+
+    fn machine(&mut self, _: Moment) -> Option<MachineSample> {
+        None
     }
 
     fn carry_out(&mut self, action: &Action) -> Carried {

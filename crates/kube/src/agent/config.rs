@@ -11,7 +11,7 @@ mod key;
 use std::collections::{BTreeMap, BTreeSet};
 
 use walras_core::market::Fairness;
-use walras_core::profile::{Profile, ProfileName, Value};
+use walras_core::profile::{Profile, ProfileName, Value, WeightSource};
 use walras_core::units::{Millicores, Ratio, Span};
 use walras_host::config::{Problem, Problems};
 
@@ -72,8 +72,12 @@ pub enum Actuation {
 pub const DEFAULT_QUERY: &str = "histogram_quantile(0.99, sum by (le) (rate(\
     http_request_duration_seconds_bucket{namespace=\"$namespace\",pod=\"$pod\"}[2m])))";
 
-const PROFILES: [(&str, ProfileName); 3] =
-    [("api", ProfileName::Api), ("direct", ProfileName::Direct), ("seed", ProfileName::Seed)];
+const PROFILES: [(&str, ProfileName); 4] = [
+    ("api", ProfileName::Api),
+    ("direct", ProfileName::Direct),
+    ("seed", ProfileName::Seed),
+    ("tight", ProfileName::Tight),
+];
 const ACTUATIONS: [(&str, Actuation); 2] = [("api", Actuation::Api), ("direct", Actuation::Direct)];
 const MODES: [(&str, Mode); 4] = [
     ("off", Mode::Off),
@@ -143,6 +147,8 @@ impl AgentConfig {
         };
         let name = keys.word("profile", &PROFILES).unwrap_or(usual);
         let mut usual = Profile::named(name);
+        // Weights are the kubelet's, which makes them from requests.
+        usual.weight_source = WeightSource::Request;
         if actuation == Actuation::Direct {
             usual.sampling_interval_ms = usual.sampling_interval_ms.min(DIRECT_SAMPLING);
         }

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use tracing::{debug, info};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
-use walras_core::node::{Action, PodFacts};
+use walras_core::node::{Action, MachineSample, PodFacts};
+use walras_core::profile::CapRule;
 use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
-use walras_host::drive::{Arrival, Carried, Change, Clock, Outside, Trouble, cpus_online};
+use walras_host::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
@@ -77,6 +78,9 @@ pub struct Kubernetes {
     price: Ratio,
     looks: u64,
     clock: Clock,
+    machine: Machine,
+    /// What the node has for pods.
+    allocatable: Millicores,
 }
 
 // === impl Terms ===
@@ -95,6 +99,7 @@ impl Kubernetes {
     #[must_use]
     pub fn new(layout: Layout, terms: Terms, shared: Shared, origin: Moment) -> Self {
         let finder = Finder::below(&terms.config.kubelet_root);
+        let machine = Machine::of(&layout);
         Self {
             layout,
             terms,
@@ -110,6 +115,8 @@ impl Kubernetes {
             price: Ratio::ZERO,
             looks: 0,
             clock: Clock::start(origin),
+            machine,
+            allocatable: Millicores::UNLIMITED,
         }
     }
 
@@ -139,8 +146,14 @@ impl Kubernetes {
         self.generation = seen.generation;
         let rules = self.rules(seen.allocatable);
         let allocatable = seen.allocatable;
+        self.allocatable = allocatable;
         let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules));
         let Roster { set_aside, came_with, .. } = self.roster;
+        // Where idle CPU is measured, whoever is left alone takes what it uses.
+        let set_aside = match self.terms.config.profile.cap_rule {
+            CapRule::Grant | CapRule::Tight => set_aside,
+            CapRule::Loose => Millicores::ZERO,
+        };
         self.capacity = capacity(allocatable, self.terms.config.reserve, set_aside, came_with);
         self.say_who_is_left_alone(&before);
         self.complain();
@@ -195,7 +208,13 @@ impl Kubernetes {
         let config = &self.terms.config;
         Rules {
             baseline: config.baseline,
-            node: capacity(allocatable, config.reserve, Millicores::ZERO, Millicores::ZERO),
+            cap_rule: config.profile.cap_rule,
+            node: match config.profile.cap_rule {
+                CapRule::Grant | CapRule::Tight => {
+                    capacity(allocatable, config.reserve, Millicores::ZERO, Millicores::ZERO)
+                }
+                CapRule::Loose => allocatable,
+            },
             guaranteed: config.guaranteed,
             respect_limits: config.respect_limits,
             excluded: excluded(&self.terms.own_namespace, config),
@@ -359,6 +378,10 @@ impl Outside for Kubernetes {
         }
     }
 
+    fn machine(&mut self, now: Moment) -> Option<MachineSample> {
+        self.machine.sample(now)
+    }
+
     fn carry_out(&mut self, action: &Action) -> Carried {
         let Some(mut held) = self.held.remove(&action.uid) else {
             return Carried::Gone;
@@ -386,6 +409,8 @@ fn arrival(uid: &PodUid, held: &Held) -> Arrival {
             weight: params.weight,
             limit: held.limit,
             request: Some(params.request),
+            came_with: params.came_with(),
+            nature: params.nature,
         },
         label: PodLabel {
             name: held.label(),

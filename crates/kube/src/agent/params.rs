@@ -8,7 +8,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use walras_core::claim::{CameWith, Claim, Ground, Known, Nature, claim, share_of_request};
 use walras_core::need::Bounds;
+use walras_core::profile::CapRule;
 use walras_core::resize::{self, Allocation, UNLIMITED, one_step};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
@@ -22,14 +24,16 @@ use crate::pod::{
 
 /// A key of a ConfigMap can be no longer.
 const KEY_LONGEST: usize = 253;
-/// What a priority multiplies a weight by, at least and at most, in millionths.
-const PRIORITY_RANGE: (i64, i64) = (100_000, 10_000_000);
+/// What a priority multiplies a weight by, at least and at most, in thousandths.
+const PRIORITY_RANGE: (i64, i64) = (100, 10_000);
 
 /// What holds for every pod of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     /// What a pod may have at least.
     pub baseline: Millicores,
+    /// What becomes of a grant.
+    pub cap_rule: CapRule,
     /// What a pod may have at most where nothing is said: the node.
     pub node: Millicores,
     /// Whether Guaranteed pods are sized, too.
@@ -55,6 +59,10 @@ pub struct Params {
     pub bounds: Bounds,
     /// What its claim counts for.
     pub weight: Weight,
+    /// What kind of work it does, as far as its owner said so.
+    pub nature: Nature,
+    /// What counts as its limit where it has none.
+    pub unlimited: Millicores,
     /// What its learned table is kept under.
     pub workload: WorkloadKey,
     /// The request it came with.
@@ -114,8 +122,8 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         complaints.push(error.to_string());
         Mode::Off
     });
-    let bounds = bounds(pod, &originals, rules, &mut complaints);
-    let weight = weight(pod, originals.request(), &mut complaints);
+    let known = known(pod, &originals, &mut complaints);
+    let Claim { bounds, weight } = claim(&known, &rules.ground());
     let target = annotated(
         pod,
         names::TARGET_LATENCY_MS,
@@ -130,6 +138,11 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         mode,
         bounds,
         weight,
+        nature: known.nature,
+        unlimited: match rules.cap_rule {
+            CapRule::Grant | CapRule::Tight => bounds.max(),
+            CapRule::Loose => Millicores::UNLIMITED,
+        },
         workload: workload(pod),
         original_request: originals.request(),
         original_limit: originals.limit(),
@@ -257,47 +270,47 @@ fn is_finished(pod: &Pod) -> bool {
     matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
 }
 
-fn bounds(pod: &Pod, originals: &Originals, rules: &Rules, complaints: &mut Vec<String>) -> Bounds {
+/// What is known of a pod's claim: what it came with, and what its owner wrote.
+fn known(pod: &Pod, originals: &Originals, complaints: &mut Vec<String>) -> Known {
     let cpu = "an amount of CPU such as 250m or 2";
-    let least = annotated(pod, names::MIN_CPU, complaints, cpu, cpu_from);
-    let most = annotated(pod, names::MAX_CPU, complaints, cpu, cpu_from);
-    let original = originals.limit().filter(|_| rules.respect_limits);
-    // As in the sum of all, the reserve gives way to what a pod came with.
-    let node = rules.node.max(originals.request());
-    let max = most.or(original).unwrap_or(node).min(node);
-    let min = rules.baseline.max(originals.request()).max(least.unwrap_or(Millicores::ZERO));
-    if let (Some(least), Some(most)) = (least, most)
-        && least > most
+    let min = annotated(pod, names::MIN_CPU, complaints, cpu, cpu_from);
+    let max = annotated(pod, names::MAX_CPU, complaints, cpu, cpu_from);
+    if let (Some(min), Some(max)) = (min, max)
+        && min > max
     {
         complaints.push(format!(
-            "the annotation {} ({least}) asks for more than {} allows ({most}); the former counts",
+            "the annotation {} ({min}) asks for more than {} allows ({max}); the former counts",
             names::MIN_CPU,
             names::MAX_CPU
         ));
     }
-    // Whoever names a max below the baseline or the request means it.
-    let min =
-        if least.is_none() && (most.is_some() || original.is_some()) { min.min(max) } else { min };
-    Bounds::new(min.min(node), max)
+    let nature = annotated(pod, names::NATURE, complaints, "batch, service or unknown", |text| {
+        Nature::ALL.into_iter().find(|nature| nature.name() == text)
+    });
+    let request = originals.request();
+    let came_with = CameWith { request: Some(request), limit: originals.limit(), weight: None };
+    Known {
+        came_with,
+        min,
+        max,
+        share: share_of_request(request),
+        priority: priority(pod, complaints),
+        nature: nature.unwrap_or_default(),
+    }
 }
 
-/// What a claim counts for: what was requested, times what the priority makes of it.
-fn weight(pod: &Pod, request: Millicores, complaints: &mut Vec<String>) -> Weight {
+/// What multiplies a pod's weight: what its owner says, or else its priority.
+fn priority(pod: &Pod, complaints: &mut Vec<String>) -> Weight {
     let (low, high) = PRIORITY_RANGE;
     let named =
         annotated(pod, names::PRIORITY_MULTIPLIER, complaints, "a number above 0", |text| {
             // Three digits behind the point are as fine as weights are.
             let weight = walras_host::config::weight_from(text.parse().ok()?)?;
-            Some(i64::from(weight.thousandths()) * 1000)
+            Some(i64::from(weight.thousandths()))
         });
-    let priority = i64::from(pod.spec.priority.unwrap_or(0));
-    let factor = named.unwrap_or(1_000_000 + priority * 100).clamp(low, high);
-    let factor = Ratio::from_millionths(factor.unsigned_abs());
-    let thousandths =
-        request.max(Millicores::new(1)).scale_floor(factor).get().saturating_mul(1000);
-    let thousandths = u32::try_from(thousandths).unwrap_or(u32::MAX);
-    let thousandths = thousandths.clamp(1000, Weight::LIMIT_THOUSANDTHS);
-    Weight::from_thousandths(thousandths).unwrap_or(Weight::ONE)
+    let of_class = 1000 + i64::from(pod.spec.priority.unwrap_or(0)) / 10;
+    let thousandths = named.unwrap_or(of_class).clamp(low, high);
+    Weight::from_thousandths(u32::try_from(thousandths).unwrap_or(1000)).unwrap_or(Weight::ONE)
 }
 
 /// Whose pods share what was learned: those of one owner with the same containers. A name that is
@@ -353,6 +366,28 @@ fn annotated<T>(
         complaints.push(format!("the annotation {name} is {shown:?}, which is not {what}"));
     }
     meaning
+}
+
+// === impl Rules, Params ===
+
+impl Rules {
+    const fn ground(&self) -> Ground {
+        Ground {
+            cap_rule: self.cap_rule,
+            baseline: self.baseline,
+            node: self.node,
+            respect_limits: self.respect_limits,
+        }
+    }
+}
+
+impl Params {
+    /// What it came with.
+    #[must_use]
+    pub const fn came_with(&self) -> CameWith {
+        let (request, limit) = (Some(self.original_request), self.original_limit);
+        CameWith { request, limit, weight: None }
+    }
 }
 
 impl fmt::Display for LeftAlone {

@@ -84,7 +84,7 @@ impl Market {
 
 impl Policy for Market {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
-        let came_with = CameWith { request: Some(pod.request), limit: pod.limit };
+        let came_with = CameWith { request: Some(pod.request), limit: pod.limit, weight: None };
         let known = Known {
             came_with,
             min: pod.min,

@@ -228,6 +228,7 @@ fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
         came_with: CameWith {
             request: percent(rng, 70).then(|| request.unwrap_or(min)),
             limit: percent(rng, 70).then_some(limit),
+            weight: None,
         },
         nature: one_of(rng, &[Nature::Unknown, Nature::Batch, Nature::Service]),
     }

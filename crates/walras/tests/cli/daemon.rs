@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
 use walras_core::units::{Millicores, PodUid, Weight};
@@ -28,6 +29,8 @@ fn daemon() -> Server {
         weight: Weight::ONE,
         limit: Millicores::new(500),
         request: None,
+        came_with: CameWith::default(),
+        nature: Nature::Unknown,
     };
     let label = PodLabel {
         name: "web".to_owned(),

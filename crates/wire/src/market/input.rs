@@ -131,6 +131,8 @@ impl ClearInput {
             fairness: self.fairness.unwrap_or(Fairness::Proportional),
             demand_capped: self.demand_capped.unwrap_or(true),
             previous_mode: self.previous_mode,
+            scarce: None,
+            weight_unit: Weight::ONE,
         }
     }
 }

@@ -67,7 +67,7 @@ struct PodOutput<'a> {
 struct ReasonCode;
 
 /// Every reason there is.
-const REASONS: [Reason; 8] = [
+const REASONS: [Reason; 9] = [
     Reason::NeedMet,
     Reason::AtMin,
     Reason::AtMax,
@@ -76,6 +76,7 @@ const REASONS: [Reason; 8] = [
     Reason::MinScaled,
     Reason::SurvivalFloor,
     Reason::EqualSplit,
+    Reason::IfAllAsked,
 ];
 
 fn as_text<S: Serializer>(uid: &PodUid, serializer: S) -> Result<S::Ok, S::Error> {
@@ -141,6 +142,7 @@ mod tests {
                 Reason::MinScaled => 5,
                 Reason::SurvivalFloor => 6,
                 Reason::EqualSplit => 7,
+                Reason::IfAllAsked => 8,
             };
             assert_eq!(place, expected);
         }

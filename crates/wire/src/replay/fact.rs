@@ -1,17 +1,19 @@
 //! One line of a replay: what happened on a node, and when.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, PodFacts};
+use walras_core::node::{Loop, MachineSample, PodFacts};
+use walras_core::smooth::weight::KernelWeight;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
 use super::Config;
 use crate::field::{Fields, Place, Problems};
 use crate::json::{self, ReadError};
 use crate::kind::{
-    BargainingWeight, Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds,
-    TABLE_BYTES_MAX, TableHex, Uid, Workload, word,
+    BargainingWeight, Counter, Cpu, Flag, KernelWeightNumber, Kind, LoopWord, Microseconds,
+    Milliseconds, NatureWord, TABLE_BYTES_MAX, TableHex, Uid, Workload, word,
 };
 use crate::scalar::{Object, Scalar};
 
@@ -33,6 +35,8 @@ pub enum Event {
     PodAdded(PodAdded),
     /// A pod's counters were read.
     Sample(SampleTaken),
+    /// The machine's counters were read.
+    Machine(MachineTaken),
     /// A pod is gone.
     PodRemoved(PodRemoved),
     /// A loop ticked.
@@ -68,12 +72,25 @@ pub struct PodAdded {
     /// What its claim counts for; rounded to thousandths. Default: 1.
     #[schemars(with = "Option<BargainingWeight>")]
     pub weight: Option<Weight>,
-    /// The limit it came with.
+    /// The limit in force; 1024000 or more where there is none.
     #[schemars(with = "Cpu")]
     pub limit_milli: Millicores,
-    /// The request it came with; at most the limit. Default: its min.
+    /// The request in force; at most the limit. Default: its min.
     #[schemars(with = "Option<Cpu>")]
     pub request_milli: Option<Millicores>,
+    /// The limit it came with before anybody sized it; 1024000 or more where there was none.
+    /// Default: the limit in force.
+    #[schemars(with = "Option<Cpu>")]
+    pub came_with_limit_milli: Option<Millicores>,
+    /// The request it came with before anybody sized it. Default: the request in force.
+    #[schemars(with = "Option<Cpu>")]
+    pub came_with_request_milli: Option<Millicores>,
+    /// The kernel's weight it came with, from 1 to 10000, where that is ours to divide anew.
+    #[schemars(with = "Option<KernelWeightNumber>")]
+    pub came_with_weight: Option<KernelWeight>,
+    /// What kind of work it does, as far as its owner said so. Default: unknown.
+    #[schemars(with = "Option<NatureWord>")]
+    pub nature: Option<Nature>,
 }
 
 /// A pod's counters were read, as the kernel has them in `cpu.stat` and `cpu.pressure`.
@@ -98,6 +115,18 @@ pub struct SampleTaken {
     /// Time so far in which some task waited for a CPU, where the kernel tells.
     #[schemars(with = "Option<Microseconds>")]
     pub stalled_usec: Option<Span>,
+}
+
+/// The machine's counters were read: CPU time over all CPUs that pods may use.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct MachineTaken {
+    /// CPU time in which nobody ran so far.
+    #[schemars(with = "Microseconds")]
+    pub idle_usec: Span,
+    /// CPU time in which somebody ran so far.
+    #[schemars(with = "Microseconds")]
+    pub busy_usec: Span,
 }
 
 /// A pod is gone.
@@ -180,6 +209,7 @@ pub(super) enum FactType {
     Config,
     PodAdded,
     Sample,
+    Machine,
     PodRemoved,
     Tick,
     Capacity,
@@ -216,10 +246,11 @@ pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
 // === impl FactType ===
 
 impl FactType {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Config,
         Self::PodAdded,
         Self::Sample,
+        Self::Machine,
         Self::PodRemoved,
         Self::Tick,
         Self::Capacity,
@@ -234,6 +265,7 @@ impl FactType {
             Self::Config => "config",
             Self::PodAdded => "pod_added",
             Self::Sample => "sample",
+            Self::Machine => "machine",
             Self::PodRemoved => "pod_removed",
             Self::Tick => "tick",
             Self::Capacity => "capacity",
@@ -254,6 +286,7 @@ impl FactType {
             Self::Config => Config::json_schema(generator),
             Self::PodAdded => PodAdded::json_schema(generator),
             Self::Sample => SampleTaken::json_schema(generator),
+            Self::Machine => MachineTaken::json_schema(generator),
             Self::PodRemoved => PodRemoved::json_schema(generator),
             Self::Tick => Tick::json_schema(generator),
             Self::Capacity => Capacity::json_schema(generator),
@@ -269,6 +302,11 @@ impl FactType {
             Self::Config => Event::Config(Box::new(Config::read(fields)?)),
             Self::PodAdded => Event::PodAdded(PodAdded::read(fields)?),
             Self::Sample => Event::Sample(SampleTaken::read(fields)?),
+            Self::Machine => {
+                let idle = fields.required::<Microseconds>("idle_usec");
+                let busy = fields.required::<Microseconds>("busy_usec");
+                Event::Machine(MachineTaken { idle_usec: idle?, busy_usec: busy? })
+            }
             Self::PodRemoved => {
                 Event::PodRemoved(PodRemoved { uid: fields.required::<Uid>("uid")? })
             }
@@ -299,7 +337,7 @@ impl FactType {
 
 impl Kind for FactType {
     type Meaning = Self;
-    const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"pod_removed\", \"tick\", \
+    const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"machine\", \"pod_removed\", \"tick\", \
                                 \"capacity\", \"applied\", \"latency\", \"found\" or \"table_restored\"";
 
     fn accept(written: &Scalar) -> Option<Self> {
@@ -322,6 +360,10 @@ impl PodAdded {
         let weight = fields.optional::<BargainingWeight>("weight");
         let limit = fields.required::<Cpu>("limit_milli");
         let request_milli = fields.optional::<Cpu>("request_milli");
+        let came_with_limit_milli = fields.optional::<Cpu>("came_with_limit_milli");
+        let came_with_request_milli = fields.optional::<Cpu>("came_with_request_milli");
+        let came_with_weight = fields.optional::<KernelWeightNumber>("came_with_weight");
+        let nature = fields.optional::<NatureWord>("nature");
         if let (Some(min), Some(max)) = (min, max) {
             fields.ordered(("min_milli", min), ("max_milli", max));
         }
@@ -329,7 +371,19 @@ impl PodAdded {
             fields.ordered(("request_milli", request), ("limit_milli", limit));
         }
         let (uid, min_milli, max_milli, limit_milli) = (uid?, min?, max?, limit?);
-        Some(Self { uid, workload, min_milli, max_milli, weight, limit_milli, request_milli })
+        Some(Self {
+            uid,
+            workload,
+            min_milli,
+            max_milli,
+            weight,
+            limit_milli,
+            request_milli,
+            came_with_limit_milli,
+            came_with_request_milli,
+            came_with_weight,
+            nature,
+        })
     }
 
     /// What the core is told.
@@ -342,7 +396,42 @@ impl PodAdded {
             weight: self.weight.unwrap_or_default(),
             limit: self.limit_milli,
             request: self.request_milli,
+            came_with: CameWith {
+                request: self.came_with_request_milli.or(self.request_milli),
+                limit: Some(self.came_with_limit_milli.unwrap_or(self.limit_milli))
+                    .filter(|limit| !limit.is_unlimited()),
+                weight: self.came_with_weight,
+            },
+            nature: self.nature.unwrap_or_default(),
         }
+    }
+}
+
+impl From<&PodFacts> for PodAdded {
+    fn from(facts: &PodFacts) -> Self {
+        Self {
+            uid: facts.uid.clone(),
+            workload: facts.workload.clone(),
+            min_milli: facts.bounds.min(),
+            max_milli: facts.bounds.max(),
+            weight: Some(facts.weight),
+            limit_milli: facts.limit,
+            request_milli: facts.request,
+            came_with_limit_milli: Some(facts.came_with.limit.unwrap_or(Millicores::UNLIMITED)),
+            came_with_request_milli: facts.came_with.request,
+            came_with_weight: facts.came_with.weight,
+            nature: Some(facts.nature),
+        }
+    }
+}
+
+// === impl MachineTaken ===
+
+impl MachineTaken {
+    /// What the core is told.
+    #[must_use]
+    pub const fn sample(&self, at: Moment) -> MachineSample {
+        MachineSample { at, idle: self.idle_usec, busy: self.busy_usec }
     }
 }
 
@@ -425,7 +514,7 @@ mod tests {
         assert_eq!(
             check(r#"{"type": "pod_addet", "at_ms": 1}"#),
             "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
-             \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \"found\" or \
+             \"machine\", \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \"found\" or \
              \"table_restored\""
         );
         assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));

@@ -18,8 +18,8 @@ use crate::schema;
 
 pub use self::config::Config;
 pub use self::fact::{
-    Applied, Capacity, Event, Fact, Found, Latency, PodAdded, PodRemoved, SampleTaken,
-    TableRestored, Tick, parse_line,
+    Applied, Capacity, Event, Fact, Found, Latency, MachineTaken, PodAdded, PodRemoved,
+    SampleTaken, TableRestored, Tick, parse_line,
 };
 pub use self::run::{Replay, Ticked};
 pub use self::tick::TickLine;

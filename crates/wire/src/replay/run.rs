@@ -94,6 +94,7 @@ fn take_in(node: &mut Node, at: Moment, event: &Event) -> Option<Outcome> {
         Event::Config(_) => {}
         Event::PodAdded(pod) => node.pod_added(pod.facts(), at),
         Event::Sample(taken) => node.sampled(&taken.uid, taken.sample(at)),
+        Event::Machine(machine) => node.machine_sampled(machine.sample(at)),
         Event::PodRemoved(pod) => node.pod_removed(&pod.uid),
         Event::Tick(Tick { r#loop: Loop::Fast }) => return Some(node.fast_tick(at)),
         Event::Tick(Tick { r#loop: Loop::Slow }) => return Some(node.slow_tick(at)),
@@ -128,6 +129,7 @@ impl FactType {
             Event::Latency(_) => Self::Latency,
             Event::Found(_) => Self::Found,
             Event::TableRestored(_) => Self::TableRestored,
+            Event::Machine(_) => Self::Machine,
         }
     }
 }

@@ -33,6 +33,11 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
             begin("sample")?;
             put_sample(sample, line)
         }
+        Event::Machine(machine) => {
+            begin("machine")?;
+            let (idle, busy) = (machine.idle_usec.as_us(), machine.busy_usec.as_us());
+            write!(line, ",\"idle_usec\":{idle},\"busy_usec\":{busy}")
+        }
         Event::PodRemoved(pod) => {
             begin("pod_removed")?;
             put_uid(&pod.uid, line)
@@ -94,6 +99,18 @@ fn put_pod(pod: &PodAdded, line: &mut String) -> std::fmt::Result {
     write!(line, ",\"limit_milli\":{}", pod.limit_milli.get())?;
     if let Some(request) = pod.request_milli {
         write!(line, ",\"request_milli\":{}", request.get())?;
+    }
+    if let Some(limit) = pod.came_with_limit_milli {
+        write!(line, ",\"came_with_limit_milli\":{}", limit.get())?;
+    }
+    if let Some(request) = pod.came_with_request_milli {
+        write!(line, ",\"came_with_request_milli\":{}", request.get())?;
+    }
+    if let Some(weight) = pod.came_with_weight {
+        write!(line, ",\"came_with_weight\":{}", weight.get())?;
+    }
+    if let Some(nature) = pod.nature {
+        write!(line, ",\"nature\":\"{}\"", nature.name())?;
     }
     Ok(())
 }

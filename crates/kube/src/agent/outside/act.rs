@@ -17,6 +17,12 @@ use crate::pod::Mode;
 impl Kubernetes {
     /// Carries out an action, as far as is allowed.
     pub(super) fn act(&self, held: &mut Held, action: &Action) -> Carried {
+        if action.limit.is_unlimited() && held.params.limit.is_none() {
+            // It has no limit and needs none, and its weight is the kubelet's.
+            return Carried::Done;
+        }
+        // A limit that was added cannot be taken away in place: the node's size does not limit.
+        let action = &Action { limit: action.limit.min(self.allocatable), ..action.clone() };
         let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
         match (held.params.mode, self.terms.config.actuation) {
             _ if self.terms.only_watch() => Carried::OnlyWatching(held.limit),

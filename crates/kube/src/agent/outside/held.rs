@@ -87,7 +87,7 @@ impl Held {
         let mut held = Self {
             pod: Arc::clone(pod),
             key: key_of(pod),
-            limit: params.limit.unwrap_or(params.bounds.max()),
+            limit: params.limit.unwrap_or(params.unlimited),
             params,
             group: Group::open(layout, path)?,
             inside: Inside::default(),
@@ -230,7 +230,7 @@ impl Held {
         let Ok(limit) = self.limit_in_force() else {
             return Seen::Nothing;
         };
-        let limit = limit.unwrap_or(self.params.bounds.max());
+        let limit = limit.unwrap_or(self.params.unlimited);
         let changed = limit != self.limit;
         self.limit = limit;
         if changed {

@@ -15,8 +15,14 @@ use crate::pod::Mode;
 /// Whether a decision is the market's, and not a raise that decays again.
 pub(super) const fn lasts(why: &Why) -> bool {
     match why {
-        Why::Throttled { .. } | Why::LatencyMissed => false,
-        Why::Market { .. } | Why::Forced { .. } | Why::Trimmed => true,
+        // What follows idle CPU moves too often for the API server.
+        Why::Throttled { .. } | Why::LatencyMissed | Why::Contained { .. } => false,
+        Why::Market { .. }
+        | Why::Cap { .. }
+        | Why::RequestRestored { .. }
+        | Why::Released
+        | Why::Forced { .. }
+        | Why::Trimmed => true,
     }
 }
 
@@ -49,6 +55,8 @@ impl Params {
     pub(super) fn is_same_claim(&self, other: &Self) -> bool {
         self.bounds == other.bounds
             && self.weight == other.weight
+            && self.nature == other.nature
+            && self.came_with() == other.came_with()
             && self.workload == other.workload
             && self.target_latency_ms == other.target_latency_ms
     }
@@ -56,6 +64,7 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
+    use walras_core::profile::CapRule;
     use walras_core::smooth::weight::KernelWeight;
     use walras_core::units::PodUid;
 
@@ -71,6 +80,7 @@ mod tests {
         );
         let rules = Rules {
             baseline: Millicores::new(100),
+            cap_rule: CapRule::Loose,
             node: Millicores::from_cores(128),
             guaranteed: false,
             respect_limits: false,

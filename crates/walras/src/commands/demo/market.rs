@@ -47,6 +47,7 @@ impl Market {
             act: true,
             capacity: Some(capacity),
             adopt: rules(ground, scenario).ok_or("the groups have no good name")?,
+            cap_rule: Profile::DIRECT.cap_rule,
         };
         let store = Store::in_memory().map_err(|error| error.to_string())?;
         let origin = Moment::ORIGIN;
@@ -97,17 +98,18 @@ fn until_stopped(mut drive: Drive<Cgroups>, stopped: &mpsc::Receiver<()>) {
     }
 }
 
-/// These groups and no others, with the weights of the scenario.
+/// These groups and no others, with the rights and weights of the scenario.
 fn rules(ground: &Ground, scenario: &Scenario) -> Option<AdoptRules> {
     let path = |pod: &PodSpec| Glob::new(&ground.pattern(&pod.name));
     let rule = |pod: &PodSpec| {
         Some(Rule {
             matches: Glob::new(&pod.name)?,
             managed: None,
-            min: None,
+            min: Some(pod.request),
             max: None,
             weight: Some(pod.weight),
             target_latency_ms: None,
+            nature: None,
         })
     };
     Some(AdoptRules {
@@ -116,7 +118,6 @@ fn rules(ground: &Ground, scenario: &Scenario) -> Option<AdoptRules> {
         podman: Reach::Nobody,
         systemd: Reach::Nobody,
         paths: scenario.pods.iter().map(path).collect::<Option<Vec<_>>>()?,
-        min: Millicores::new(scenario.node.capacity.get() / MIN_PART),
         rules: scenario.pods.iter().map(rule).collect::<Option<Vec<_>>>()?,
         ..AdoptRules::default()
     })

@@ -83,6 +83,7 @@ impl Ledger {
             }
             Event::Config(_)
             | Event::Sample(_)
+            | Event::Machine(_)
             | Event::Tick(_)
             | Event::Capacity(_)
             | Event::Applied(_)
