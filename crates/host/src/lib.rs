@@ -6,6 +6,7 @@ pub mod board;
 pub mod config;
 pub mod daemon;
 pub mod drive;
+pub mod latency;
 pub mod notify;
 pub mod record;
 pub mod serve;

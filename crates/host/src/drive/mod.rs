@@ -131,8 +131,12 @@ impl<O: Outside> Drive<O> {
         self.node.table_restored(workload, saved);
     }
 
-    /// A pod was found to miss its latency target, or to meet it again.
+    /// A pod was found to miss its latency target, or to meet it again. It may be gone by the time
+    /// somebody has judged it.
     pub fn judge_latency(&mut self, uid: &PodUid, missed: bool) {
+        if self.node.pods().all(|pod| pod.uid != uid) {
+            return;
+        }
         let now = self.outside.now();
         self.record(now, || Event::Latency(Latency { uid: uid.clone(), missed }));
         self.node.latency_judged(uid, missed);

@@ -32,11 +32,11 @@ use walras_host::board::{Board, Identity};
 use walras_host::config::{LogFormat, LogLevel, RecordTo, environment};
 use walras_host::daemon::{log, signal};
 use walras_host::drive::{Drive, cpus_online};
+use walras_host::latency::Questions;
 use walras_host::record::{RecordError, Recorder};
 use walras_host::serve::{self, ServeError, ServeSettings};
 
 use self::config::AgentConfig;
-use self::latency::Questions;
 use self::link::{Asked, Link, LinkError, Shared, Shelf};
 use self::outside::{Kubernetes, Terms};
 use self::pods::{Scope, World};
@@ -188,7 +188,7 @@ fn shared(options: &Options, config: &AgentConfig) -> Shared {
         world.set_config(pods::Data::new());
     }
     let outbox = Arc::new(Outbox::new(pace, seed));
-    Shared { world, outbox, questions: Arc::new(Questions::default()) }
+    Shared { world, outbox, questions: Arc::new(Questions::new(latency::SETTINGS)) }
 }
 
 /// Who this is, and whether it may change anything.

@@ -26,12 +26,13 @@ use walras_core::resize::Allocation;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
 use walras_host::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
+use walras_host::latency::Question;
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
 use super::config::{AgentConfig, excluded};
 use super::find::Finder;
-use super::latency::{Question, Target};
+use super::latency;
 use super::link::Shared;
 use super::params::{Params, Rules, capacity};
 use super::publish::{Desired, Pace, Urgency, key_of};
@@ -167,12 +168,8 @@ impl Kubernetes {
     fn ask_prometheus(&self) {
         let config = &self.terms.config;
         let targets = self.roster.sized.iter().filter_map(|(uid, (pod, params))| {
-            Some(Target {
-                uid: uid.clone(),
-                namespace: pod.namespace().to_owned(),
-                name: pod.name().to_owned(),
-                missed_above_ms: params.target_latency_ms? * config.latency_factor,
-            })
+            let missed_above_ms = params.target_latency_ms? * config.latency_factor;
+            Some(latency::target(uid.clone(), pod.namespace(), pod.name(), missed_above_ms))
         });
         self.shared.questions.set(Question {
             url: config.prometheus_url.clone(),

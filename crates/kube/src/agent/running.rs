@@ -159,10 +159,7 @@ impl<'a> Running<'a> {
             self.restore(tables);
         }
         for verdict in link.verdicts.try_iter() {
-            // A pod may be gone by the time somebody has judged it.
-            if self.drive.node().pods().any(|pod| *pod.uid == verdict.uid) {
-                self.drive.judge_latency(&verdict.uid, verdict.missed);
-            }
+            self.drive.judge_latency(&verdict.uid, verdict.missed);
         }
         let waits_for = match (self.world.is_complete(), &self.holds) {
             (false, _) => Some(NOT_SEEN),

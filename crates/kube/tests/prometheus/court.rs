@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
 use walras_core::units::PodUid;
-use walras_kube::agent::latency::{self, Question, Questions, Rhythm, Target, Verdict};
+use walras_host::latency::{self, Question, Questions, Rhythm, Verdict};
+use walras_kube::agent::latency::{SETTINGS, target};
 use walras_testbed::wait_for;
 
 use crate::{PATIENCE, TARGET_MS};
@@ -27,7 +28,7 @@ pub(crate) struct Court {
 
 impl Court {
     pub(crate) fn sit() -> Self {
-        let questions = Arc::new(Questions::default());
+        let questions = Arc::new(Questions::new(SETTINGS));
         let (tell, told) = mpsc::channel();
         let runtime =
             runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -37,19 +38,14 @@ impl Court {
 
     /// Asks this about these pods from now on, each written as `namespace/name`.
     pub(crate) fn ask(&self, url: &str, query: &str, pods: &[&str]) {
-        let target = |pod: &&str| {
+        let target_of = |pod: &&str| {
             let (namespace, name) = pod.split_once('/').unwrap();
-            Target {
-                uid: PodUid::new(pod),
-                namespace: namespace.to_owned(),
-                name: name.to_owned(),
-                missed_above_ms: TARGET_MS,
-            }
+            target(PodUid::new(pod), namespace, name, TARGET_MS)
         };
         self.questions.set(Question {
             url: Some(url.to_owned()),
             query: query.to_owned(),
-            targets: pods.iter().map(target).collect(),
+            targets: pods.iter().map(target_of).collect(),
         });
     }
 

@@ -91,7 +91,7 @@ fn an_expression_that_does_not_work_is_a_problem_that_names_the_setting() {
     ] {
         court.ask(&prometheus.url(), query, &["shop/web", "shop/worker"]);
         let problem = court.wait_for_problem(because);
-        let begins = "prometheusQuery: does not work for shop/web and 1 more pod, whose latency \
+        let begins = "prometheusQuery: does not work for shop/web and 1 more, whose latency \
                       targets are not judged: ";
         assert!(problem.starts_with(begins), "{problem}");
     }

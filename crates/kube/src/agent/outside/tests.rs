@@ -6,9 +6,9 @@ use std::path::Path;
 use tempfile::TempDir;
 use walras_core::node::Why;
 use walras_core::smooth::weight::KernelWeight;
+use walras_host::latency::Questions;
 
 use super::*;
-use crate::agent::latency::Questions;
 use crate::agent::pods::{Data, World};
 use crate::agent::publish::{Key, Outbox};
 
@@ -75,7 +75,7 @@ fn stage(settings: Option<&str>) -> Stage {
     let shared = Shared {
         world: Arc::new(World::default()),
         outbox: Arc::new(Outbox::new(pace, 1)),
-        questions: Arc::new(Questions::default()),
+        questions: Arc::new(Questions::new(latency::SETTINGS)),
     };
     shared.world.set_config(Data::new());
     let layout = layout(Some(&root.path().to_owned())).unwrap();
@@ -323,12 +323,7 @@ fn prometheus_is_asked_about_who_has_a_target_and_what_is_wrong_with_it_is_a_pro
     stage.look(&[pod("")]);
     assert_eq!(stage.shared.questions.get().targets, [], "it has no target");
     stage.look(&[pod(r#""mbcas.io/target-latency-ms": "50""#)]);
-    let target = Target {
-        uid: PodUid::new(UID),
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-        missed_above_ms: 75.0,
-    };
+    let target = latency::target(PodUid::new(UID), "shop", "web", 75.0);
     let url = Some("http://p:9090".to_owned());
     let expected = Question { url, query: "q".to_owned(), targets: vec![target] };
     assert_eq!(stage.shared.questions.get(), expected);

@@ -120,7 +120,7 @@ fn latency_in(data: &Value) -> Answer {
 mod tests {
     use super::*;
 
-    const FIXTURE: &str = include_str!("../../../testdata/prometheus.txt");
+    const FIXTURE: &str = include_str!("../../testdata/prometheus.txt");
 
     fn check(status: &str, body: &str) -> String {
         match read(status.parse().unwrap(), body) {

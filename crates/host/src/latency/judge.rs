@@ -9,14 +9,15 @@ use tracing::{debug, info, warn};
 use walras_core::units::PodUid;
 
 use super::ask::Answer;
-use super::{Target, Verdict};
+use super::{SettingNames, Target, Verdict};
 
 /// When so many questions in a row are not answered, one is asked at a time until one is.
 const AWAY_AFTER: u32 = 3;
 
 /// What is remembered of the answers so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Judge {
+    settings: SettingNames,
     /// Who misses its target, as far as was told.
     missing: BTreeSet<PodUid>,
     /// How many questions in a row were not answered, and why the last one was not.
@@ -38,6 +39,19 @@ struct Refusal {
 // === impl Judge ===
 
 impl Judge {
+    /// One that has heard nothing yet.
+    pub(super) const fn new(settings: SettingNames) -> Self {
+        Self {
+            settings,
+            missing: BTreeSet::new(),
+            away: 0,
+            away_because: String::new(),
+            refused: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            rounds: 0,
+        }
+    }
+
     /// A round begins: these are asked about, in this order. Each time it begins with another one,
     /// so that nobody is kept waiting for ever by questions that take too long.
     pub(super) fn begin(&mut self, mut targets: Vec<Target>) -> Vec<Target> {
@@ -118,8 +132,8 @@ impl Judge {
                 if self.unknown.insert(uid.clone()) {
                     info!(
                         pod = target.name,
-                        namespace = target.namespace,
-                        "its latency target is not judged: prometheusQuery finds no series of it"
+                        "its latency target is not judged: {} finds no series of it",
+                        self.settings.query
                     );
                 }
                 None
@@ -128,11 +142,11 @@ impl Judge {
                 if self.refused.is_empty() {
                     warn!(
                         pod = target.name,
-                        namespace = target.namespace,
-                        "its latency target is not judged: prometheusQuery does not work: {because}"
+                        "its latency target is not judged: {} does not work: {because}",
+                        self.settings.query
                     );
                 }
-                let pod = format!("{}/{}", target.namespace, target.name);
+                let pod = target.name.clone();
                 self.refused.insert(uid.clone(), Refusal { pod, because });
                 None
             }
@@ -141,19 +155,19 @@ impl Judge {
 
     /// What a person should know, in sentences that name the setting.
     pub(super) fn problems(&self, url: &str) -> Vec<String> {
+        let SettingNames { url: url_name, query: query_name } = self.settings;
         let away = self.is_away().then(|| {
             let because = &self.away_because;
             format!(
-                "prometheusURL: {url} does not answer, so latency targets are not judged: {because}"
+                "{url_name}: {url} does not answer, so latency targets are not judged: {because}"
             )
         });
         let refused = self.refused.values().next().map(|Refusal { pod, because }| {
             let whom = match self.refused.len() {
                 1 => format!("{pod}, whose latency target is"),
-                2 => format!("{pod} and 1 more pod, whose latency targets are"),
-                many => format!("{pod} and {} more pods, whose latency targets are", many - 1),
+                many => format!("{pod} and {} more, whose latency targets are", many - 1),
             };
-            format!("prometheusQuery: does not work for {whom} not judged: {because}")
+            format!("{query_name}: does not work for {whom} not judged: {because}")
         });
         away.into_iter().chain(refused).collect()
     }
@@ -166,10 +180,14 @@ mod tests {
     fn target(name: &str) -> Target {
         Target {
             uid: PodUid::new(name),
-            namespace: "shop".to_owned(),
             name: name.to_owned(),
+            placeholders: Vec::new(),
             missed_above_ms: 100.0,
         }
+    }
+
+    fn judge() -> Judge {
+        Judge::new(SettingNames { url: "the_url", query: "the_query" })
     }
 
     /// What a round of answers comes to, each for a pod of its own; the others are not asked.
@@ -205,7 +223,7 @@ mod tests {
     #[test]
     fn no_data_is_no_missed_target_and_ends_one() {
         for nothing in [Answer::Idle, Answer::Unknown, refused()] {
-            let mut judge = Judge::default();
+            let mut judge = judge();
             let answers = [Answer::Seconds(0.2), nothing.clone()];
             assert_eq!(round(&mut judge, &answers), "a missed, b -", "{nothing:?}");
             let answers = [nothing.clone(), nothing.clone()];
@@ -216,14 +234,14 @@ mod tests {
 
     #[test]
     fn one_question_that_fails_does_not_stop_the_others() {
-        let mut judge = Judge::default();
+        let mut judge = judge();
         let answers = [refused(), Answer::Seconds(0.2), away(), away(), Answer::Seconds(0.05)];
         assert_eq!(round(&mut judge, &answers), "a -, b missed, c -, d -, e met");
     }
 
     #[test]
     fn while_nobody_answers_the_rest_is_not_asked_and_verdicts_stay() {
-        let mut judge = Judge::default();
+        let mut judge = judge();
         round(&mut judge, &[Answer::Seconds(0.2)]);
         let gone = [away(), away(), away(), Answer::Seconds(0.2), Answer::Seconds(0.2)];
         assert_eq!(round(&mut judge, &gone), "a -, b -, c -");
@@ -234,11 +252,11 @@ mod tests {
     #[test]
     fn it_is_a_problem_when_nobody_answers_until_somebody_does_or_nobody_asks() {
         let away_for_long = || {
-            let mut judge = Judge::default();
+            let mut judge = judge();
             round(&mut judge, &[away(), away()]);
             assert_eq!(problems(&judge), "", "a single answer may get lost");
             round(&mut judge, &[away()]);
-            let told = "prometheusURL: http://p:9090 does not answer, so latency targets are not \
+            let told = "the_url: http://p:9090 does not answer, so latency targets are not \
                         judged: no route";
             assert_eq!(problems(&judge), told);
             judge
@@ -253,13 +271,13 @@ mod tests {
 
     #[test]
     fn a_query_that_is_refused_is_one_problem_for_all_pods_until_it_works() {
-        let mut judge = Judge::default();
+        let mut judge = judge();
         round(&mut judge, &[refused(), Answer::Idle]);
-        let one = "prometheusQuery: does not work for shop/a, whose latency target is not judged: \
+        let one = "the_query: does not work for a, whose latency target is not judged: \
                    parse error";
         assert_eq!(problems(&judge), one);
         round(&mut judge, &[refused(), refused(), refused()]);
-        let three = "prometheusQuery: does not work for shop/a and 2 more pods, whose latency \
+        let three = "the_query: does not work for a and 2 more, whose latency \
                      targets are not judged: parse error";
         assert_eq!(problems(&judge), three);
         round(&mut judge, &[Answer::Idle, Answer::Seconds(0.2), Answer::Unknown]);
@@ -268,7 +286,7 @@ mod tests {
 
     #[test]
     fn each_round_begins_with_another_pod() {
-        let mut judge = Judge::default();
+        let mut judge = judge();
         let mut first = || judge.begin(vec![target("a"), target("b")])[0].name.clone();
         assert_eq!([first(), first(), first()], ["a", "b", "a"]);
         assert_eq!(judge.begin(Vec::new()), []);
