@@ -144,14 +144,22 @@ scopes of systemd that ask for it, and whatever the configuration names. All of 
   match = \"web\"
   min = 1.5
   weight = 2
+  target_latency_ms = 50                     # judged by Prometheus, if prometheus_url is set
 
   [market]                                   # any constant that `walras profiles` lists
   slow_loop_interval_ms = 10000
 
 Also at the top: restore, names, run_dir, capacity, look_interval_ms, log_level, log_format, record,
-record_max_mib. In a rule: managed, max, target_latency_ms. Containers say the same by labels
-(walras.dev/managed, min-cpu, max-cpu, weight, target-latency-ms), units by a section [X-Walras]
-with Managed, MinCPU, MaxCPU, Weight, TargetLatencyMs. The file goes before those.
+record_max_mib. In a rule: managed, max. Containers say the same by labels (walras.dev/managed,
+min-cpu, max-cpu, weight, target-latency-ms), units by a section [X-Walras] with Managed, MinCPU,
+MaxCPU, Weight, TargetLatencyMs. The file goes before those.
+
+Latency is not measured here. With prometheus_url = \"http://127.0.0.1:9090\", Prometheus is asked
+every 15 seconds about each workload that has a target: for the 99th percentile of
+http_request_duration_seconds_bucket with the workload's name as its job, or for prometheus_query,
+which gives seconds and in which $name, $uid and $kind stand for the workload. A target counts as
+missed above latency_factor (1.2) times itself. What is wrong with the answers is a problem on the
+dashboard, and no verdict.
 
 A flag goes before the environment, that before the file. The file is read again when it changes
 and on SIGHUP; a bad one is refused and the old one goes on. Acting takes root.

@@ -10,6 +10,9 @@ use walras_core::units::{Millicores, Weight};
 
 use crate::adopt::Glob;
 
+/// No address and no query that people write is longer, in bytes.
+const TEXT_MAX: usize = 4096;
+
 /// A kind of value.
 pub(super) trait Kind {
     /// What a value of this kind is turned into.
@@ -53,6 +56,21 @@ pub(super) struct Address;
 /// The name of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostName;
+
+/// Where somebody answers by HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HttpAddress;
+
+/// A question in the language of Prometheus.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query;
+
+/// A number within a range.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    pub(super) least: f64,
+    pub(super) most: f64,
+}
 
 /// A path that starts at the root.
 #[derive(Clone, Copy, Debug)]
@@ -224,6 +242,53 @@ impl Kind for HostName {
 
     fn what(&self) -> String {
         "the name of a machine, such as \"web1.example\"".to_owned()
+    }
+}
+
+impl Kind for HttpAddress {
+    type Meaning = String;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<String> {
+        let url = text(written)?;
+        let rest = url.strip_prefix("http://")?;
+        let fits = !rest.is_empty()
+            && url.len() <= TEXT_MAX
+            && url.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| url.to_owned())
+    }
+
+    fn what(&self) -> String {
+        "an address that starts with http://, such as \"http://127.0.0.1:9090\"".to_owned()
+    }
+}
+
+impl Kind for Query {
+    type Meaning = String;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<String> {
+        let query = text(written)?;
+        let fits = !query.trim().is_empty() && query.len() <= TEXT_MAX;
+        fits.then(|| query.to_owned())
+    }
+
+    fn what(&self) -> String {
+        format!(
+            "a query of Prometheus of at most {TEXT_MAX} bytes, in which $name, $uid and $kind \
+                 stand for a workload"
+        )
+    }
+}
+
+impl Kind for Number {
+    type Meaning = f64;
+
+    fn accept(&self, written: &DeValue<'_>) -> Option<f64> {
+        number(written).filter(|number| (self.least..=self.most).contains(number))
+    }
+
+    fn what(&self) -> String {
+        let Self { least, most } = self;
+        format!("a number from {least} to {most}")
     }
 }
 

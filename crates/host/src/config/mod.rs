@@ -21,9 +21,11 @@ use walras_core::units::{Millicores, Span};
 
 use self::field::{Fields, line_at};
 use self::kind::{
-    AbsolutePath, Address, BargainingWeight, Cpu, Flag, HostName, Latency, Pattern, Whole, Word,
+    AbsolutePath, Address, BargainingWeight, Cpu, Flag, HostName, HttpAddress, Latency, Number,
+    Pattern, Query, Whole, Word,
 };
 use crate::adopt::{AdoptRules, Reach, Rule};
+use crate::latency::LatencyTerms;
 
 pub use self::field::unknown;
 pub use self::kind::{cpu_from, latency_from, weight_from};
@@ -63,6 +65,8 @@ pub struct Config {
     pub profile: Profile,
     /// Which cgroups are workloads.
     pub adopt: AdoptRules,
+    /// How latency targets are judged.
+    pub latency: LatencyTerms,
 }
 
 /// What was said on the command line or in the environment, and so goes before the file.
@@ -182,6 +186,7 @@ impl Config {
             || self.look_interval != older.look_interval
             || self.profile != older.profile
             || self.adopt != older.adopt
+            || self.latency != older.latency
     }
 
     fn take(root: &mut Fields<'_>, flags: &Overrides) -> Self {
@@ -203,6 +208,7 @@ impl Config {
         let name = flags.profile.or(name).unwrap_or(ProfileName::Direct);
         let profile = market::take(root, Profile::named(name));
         let adopt = take_adopt(root);
+        let latency = take_latency(root);
         let max_mib = flags.record_max_mib.or(max_mib).unwrap_or(RecordTo::DEFAULT_MAX_MIB);
         let record = flags.record.clone().or(record);
         let folder = |flag: &Option<PathBuf>, written: Option<PathBuf>, default: &str| {
@@ -222,6 +228,7 @@ impl Config {
             record: record.map(|file| RecordTo { file, max_mib }),
             profile,
             adopt,
+            latency,
         }
     }
 }
@@ -239,6 +246,17 @@ const PROFILES: [(&str, ProfileName); 4] = [
     ("api", ProfileName::Api),
     ("tight", ProfileName::Tight),
 ];
+
+/// How latency targets are judged.
+fn take_latency(root: &mut Fields<'_>) -> LatencyTerms {
+    const FACTOR: Number = Number { least: 1.0, most: 100.0 };
+    let usual = LatencyTerms::default();
+    LatencyTerms {
+        url: root.take("prometheus_url", &HttpAddress),
+        query: root.take("prometheus_query", &Query).unwrap_or(usual.query),
+        factor: root.take("latency_factor", &FACTOR).unwrap_or(usual.factor),
+    }
+}
 
 /// `[adopt]` and every `[[rule]]`.
 fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {

@@ -37,6 +37,9 @@ log_format = "json"
 record = "/c"
 record_max_mib = 7
 profile = "seed"
+prometheus_url = "http://127.0.0.1:9090/prometheus"
+prometheus_query = "latency_seconds{unit='$name'}"
+latency_factor = 2
 [adopt]
 docker = "marked"
 weight = 2
@@ -60,6 +63,26 @@ learning = false
     assert_eq!(config.profile.cooldown_ms, Span::from_ms(250));
     assert_eq!(config.adopt.weight, Weight::from_thousandths(2000).unwrap());
     assert_eq!(config.adopt.rules.len(), 1);
+    let LatencyTerms { url, query, factor } = config.latency;
+    assert_eq!(url.as_deref(), Some("http://127.0.0.1:9090/prometheus"));
+    assert_eq!((query.as_str(), factor), ("latency_seconds{unit='$name'}", 2.0));
+}
+
+#[test]
+fn every_mistake_about_prometheus_is_told() {
+    assert_eq!(
+        check("prometheus_url = \"https://p\"\nprometheus_query = \" \"\nlatency_factor = 0.5"),
+        "3 problems\n  \
+         prometheus_url: \"https://p\" is not an address that starts with http://, such as \
+         \"http://127.0.0.1:9090\" (line 1)\n  \
+         prometheus_query: \" \" is not a query of Prometheus of at most 4096 bytes, in which \
+         $name, $uid and $kind stand for a workload (line 2)\n  \
+         latency_factor: 0.5 is not a number from 1 to 100 (line 3)"
+    );
+    for url in ["", "http://", "http://p q", "http://p\\u0000"] {
+        let told = check(&format!("prometheus_url = \"{url}\""));
+        assert!(told.starts_with("prometheus_url: "), "{url}: {told}");
+    }
 }
 
 #[test]
@@ -132,6 +155,7 @@ fn what_takes_a_restart_is_named() {
     assert_eq!(one.needs_restart(&other), ["listen", "run_dir"]);
     assert!(one.affects_loop(&other));
     assert!(!one.affects_loop(&of("act = true\nlisten = \"127.0.0.1:2\"")));
+    assert!(one.affects_loop(&of("act = true\nlatency_factor = 3")));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use walras_core::units::{Moment, Span};
 use crate::board::{Board, Identity};
 use crate::config::{Config, ConfigError, Overrides, environment};
 use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_left_behind};
+use crate::latency::{Judging, Rhythm};
 use crate::notify::Notify;
 use crate::record::{RecordError, Recorder};
 use crate::serve::{self, ServeError, ServeSettings};
@@ -106,7 +107,9 @@ pub fn run(options: &Options) -> Result<(), HostError> {
         address = %server.address(), acting = config.act, profile = config.profile.name.name(),
         capacity = %capacity(&config), "walras host is running"
     );
-    let running = Running { options, config, board, drive, keeper: Keeper::default(), asked };
+    let keeper = Keeper::default();
+    let mut running = Running { options, config, board, drive, keeper, judging: None, asked };
+    running.judge();
     running.run();
     server.stop();
     Ok(())
@@ -136,6 +139,8 @@ struct Running<'a> {
     board: Arc<Board>,
     drive: Drive<Cgroups>,
     keeper: Keeper,
+    /// Who asks Prometheus, once there is one to be asked.
+    judging: Option<Judging>,
     asked: Receiver<Asked>,
 }
 
@@ -151,6 +156,7 @@ impl Running<'_> {
                 notify.ready(if self.config.act { "sizing" } else { "only watching" });
             }
             notify.alive();
+            self.hear();
             self.save();
             let now = self.drive.outside().now();
             let wait = Duration::from_micros(wake_at.since(now).as_us());
@@ -164,6 +170,24 @@ impl Running<'_> {
         }
         notify.stopping();
         self.stop();
+    }
+
+    /// Starts to ask Prometheus, if there is one and nobody asks it yet.
+    fn judge(&mut self) {
+        if self.config.latency.url.is_none() || self.judging.is_some() {
+            return;
+        }
+        match Judging::start(self.drive.outside().questions(), Rhythm::USUAL) {
+            Ok(judging) => self.judging = Some(judging),
+            Err(error) => warn!("latency targets are not judged: no thread for it: {error}"),
+        }
+    }
+
+    /// What was found out about latency.
+    fn hear(&mut self) {
+        for verdict in self.judging.iter().flat_map(Judging::verdicts) {
+            self.drive.judge_latency(&verdict.uid, verdict.missed);
+        }
     }
 
     fn save(&mut self) {
@@ -218,6 +242,7 @@ impl Running<'_> {
         self.drive.start_over(node, recorder);
         info!(acting = newer.act, profile = newer.profile.name.name(), "a new configuration holds");
         self.config = newer;
+        self.judge();
     }
 
     fn stop(mut self) {
@@ -282,6 +307,7 @@ fn terms(config: &Config) -> Terms {
         capacity: config.capacity,
         adopt: config.adopt.clone(),
         cap_rule: config.profile.cap_rule,
+        latency: config.latency.clone(),
     }
 }
 

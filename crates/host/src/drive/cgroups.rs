@@ -5,12 +5,12 @@
 //! own identity of the group, so one that is made anew under the same path is a new workload.
 
 use std::collections::BTreeMap;
-use std::error::Error;
+use std::sync::Arc;
 
 use tracing::warn;
 use walras_cgroup::{
-    Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Originals, Settings,
-    Target, WalkLimits, WeightInForce, ceiling, walk,
+    Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Settings, Target,
+    WalkLimits, WeightInForce, ceiling, walk,
 };
 use walras_core::claim::{CameWith, Ground, Known, claim, share_of_weight};
 use walras_core::demand::Sample;
@@ -22,10 +22,12 @@ use walras_core::units::{Millicores, Moment, PodUid, Weight, WorkloadKey};
 
 use super::clock::Clock;
 use super::cpus::cpus_online;
+use super::handle::{Batch, Handle};
 use super::machine::Machine;
 use super::outside::{Arrival, Carried, Change, Outside, Trouble};
 use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
 use crate::board::PodLabel;
+use crate::latency::{self, LatencyTerms, Questions};
 use crate::store::Store;
 
 /// No tree of cgroups that people make is larger.
@@ -48,6 +50,8 @@ pub struct Terms {
     pub adopt: AdoptRules,
     /// What becomes of a grant.
     pub cap_rule: CapRule,
+    /// How latency targets are judged.
+    pub latency: LatencyTerms,
 }
 
 /// The workloads of this machine.
@@ -69,6 +73,8 @@ pub struct Cgroups {
     capacity: Millicores,
     /// Whose settings are compared next.
     next_compared: Option<PodUid>,
+    /// What Prometheus is asked, and what is wrong with its answers.
+    questions: Arc<Questions>,
 }
 
 /// How a cgroup stands.
@@ -86,17 +92,9 @@ struct Held {
     identity: Identity,
     /// The limit that is in force, as far as is known.
     limit: Millicores,
+    /// Its latency target, if it has one.
+    judged: Option<latency::Judged>,
 }
-
-#[derive(Debug)]
-enum Handle {
-    Watched(Box<Group>),
-    Adopted(Box<Adopted>),
-}
-
-/// What is kept at the end of a look, all at once: a disk has only so many writes a second.
-#[derive(Default)]
-struct Batch(Vec<Original>);
 
 /// A workload that was found and is not held yet.
 struct Fresh {
@@ -135,7 +133,14 @@ impl Cgroups {
             walk_problem: None,
             capacity,
             next_compared: None,
+            questions: Arc::new(Questions::new(LatencyTerms::SETTINGS)),
         }
+    }
+
+    /// What Prometheus is to be asked, for whoever asks it.
+    #[must_use]
+    pub fn questions(&self) -> Arc<Questions> {
+        Arc::clone(&self.questions)
     }
 
     /// The store.
@@ -268,7 +273,13 @@ impl Cgroups {
         let claim = claim(&known, &ground);
         let uid = PodUid::new(&adoption.uid);
         let identity = group.identity();
-        self.held.insert(uid.clone(), Held { handle, identity, limit });
+        let judged = adoption.target_latency_ms.map(|target_ms| latency::Judged {
+            uid: uid.clone(),
+            name: adoption.name.clone(),
+            source: adoption.source,
+            target_ms,
+        });
+        self.held.insert(uid.clone(), Held { handle, identity, limit, judged });
         Arrival {
             facts: PodFacts {
                 uid,
@@ -364,6 +375,12 @@ impl Cgroups {
         }
     }
 
+    /// Tells the background who has a latency target.
+    fn ask_prometheus(&self) {
+        let judged = self.held.values().filter_map(|held| held.judged.clone());
+        self.questions.set(self.terms.latency.question(judged));
+    }
+
     /// Compares a few workloads' settings with what was set, each of them once in a while.
     fn compare(&mut self, changes: &mut Vec<Change>) {
         let count = self.held.len().div_ceil(LOOKS_PER_ROUND);
@@ -420,6 +437,7 @@ impl Outside for Cgroups {
         }
         self.compare(&mut changes);
         changes.extend(fresh.into_iter().map(|it| Change::Came(Box::new(self.arrival(it)))));
+        self.ask_prometheus();
         changes
     }
 
@@ -475,7 +493,9 @@ impl Outside for Cgroups {
 
     fn problems(&self) -> Vec<String> {
         let each = self.problems.values().take(PROBLEMS_MAX).cloned();
-        self.walk_problem.iter().cloned().chain(each).collect()
+        let unjudged = self.terms.latency.problem(&self.questions.get());
+        let latency = unjudged.into_iter().chain(self.questions.problems());
+        self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
     }
 }
 
@@ -492,34 +512,10 @@ fn is_covered(path: &CgroupPath, covering: &[CgroupPath]) -> bool {
     covering.iter().any(|above| path.is_below(above))
 }
 
-// === impl Handle, Fresh, Batch ===
-
-impl Handle {
-    const fn group(&self) -> &Group {
-        match self {
-            Self::Watched(group) => group,
-            Self::Adopted(adopted) => adopted.group(),
-        }
-    }
-
-    /// What it came with: what was kept, or else what is in force.
-    const fn original(&self, in_force: &Settings) -> Settings {
-        match self {
-            Self::Watched(_) => *in_force,
-            Self::Adopted(adopted) => adopted.original().settings,
-        }
-    }
-}
+// === impl Fresh ===
 
 impl Fresh {
     const fn identity(&self) -> Identity {
         self.handle.group().identity()
-    }
-}
-
-impl Originals for Batch {
-    fn keep(&mut self, original: &Original) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.0.push(original.clone());
-        Ok(())
     }
 }

@@ -8,6 +8,7 @@
 mod cgroups;
 mod clock;
 mod cpus;
+mod handle;
 mod keep;
 mod machine;
 mod outside;

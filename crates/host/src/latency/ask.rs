@@ -118,6 +118,7 @@ fn latency_in(data: &Value) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::server::{Reply, Server};
     use super::*;
 
     const FIXTURE: &str = include_str!("../../testdata/prometheus.txt");
@@ -144,5 +145,42 @@ mod tests {
             cases += 1;
         }
         assert!(cases >= 12, "{cases}");
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_question_arrives_as_it_was_meant() {
+        let server = Server::start(Reply::Seconds("0.25"));
+        // A slash at the end of the address is no matter.
+        let asked = ask(&format!("{}/", server.url()), "max(x{a=\"1 + 2&b\"}) # s", PATIENCE);
+        assert_eq!(asked, Answer::Seconds(0.25));
+        assert_eq!(server.last_query(), "max(x{a=\"1 + 2&b\"}) # s");
+    }
+
+    #[test]
+    fn an_answer_is_bounded_in_length() {
+        let server = Server::start(Reply::Endless);
+        let refused = Answer::Refused("the answer is longer than 1000000 bytes".to_owned());
+        assert_eq!(ask(&server.url(), "x", PATIENCE), refused);
+    }
+
+    #[test]
+    fn an_answer_is_bounded_in_time() {
+        let patience = Duration::from_millis(50);
+        let away = Answer::Away("no answer within 0.05 s".to_owned());
+        for silence in [Reply::Nothing, Reply::Half] {
+            let server = Server::start(silence);
+            assert_eq!(ask(&server.url(), "x", patience), away, "{silence:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_away() {
+        // Nobody has listened there for thirty years.
+        let Answer::Away(because) = ask("http://127.0.0.1:1", "x", PATIENCE) else {
+            panic!("there is nobody");
+        };
+        assert!(because.contains("refused"), "{because}");
     }
 }

@@ -6,11 +6,18 @@
 //! asked about all the same. While Prometheus as a whole does not answer, the last verdicts stay.
 //! What is wrong is left where the loop looks for problems, and names the setting.
 //!
-//! Called by node daemons: `walras agent` lets [`run`] take turns with what it asks of others.
+//! Called by node daemons: `walras host` has a thread for it, [`Judging`], and `walras agent` lets
+//! [`run`] take turns with what it asks of others.
 
 mod ask;
 mod fill;
 mod judge;
+mod judging;
+#[cfg(test)]
+mod server;
+mod terms;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +28,9 @@ use walras_core::units::PodUid;
 use self::ask::{Answer, ask};
 use self::fill::filled;
 use self::judge::Judge;
+
+pub use self::judging::Judging;
+pub use self::terms::{Judged, LatencyTerms};
 
 /// A workload with a target.
 #[derive(Clone, Debug, PartialEq)]

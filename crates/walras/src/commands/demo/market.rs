@@ -14,6 +14,7 @@ use walras_core::units::{Millicores, Moment, Span};
 use walras_host::adopt::{AdoptRules, Glob, Reach, Rule};
 use walras_host::board::{Board, Identity, Tally};
 use walras_host::drive::{Cgroups, Drive, Outside, Terms};
+use walras_host::latency::LatencyTerms;
 use walras_host::store::Store;
 use walras_sim::scenario::{PodSpec, Scenario};
 
@@ -23,7 +24,6 @@ use crate::cli::VERSION;
 /// How often the loop looks for workloads that came or went.
 const LOOK_INTERVAL: Span = Span::from_s(1);
 /// What every workload has a right to, as a part of what there is.
-const MIN_PART: u64 = 40;
 
 /// A market that is open until it is closed.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ impl Market {
             capacity: Some(capacity),
             adopt: rules(ground, scenario).ok_or("the groups have no good name")?,
             cap_rule: Profile::DIRECT.cap_rule,
+            latency: LatencyTerms::default(),
         };
         let store = Store::in_memory().map_err(|error| error.to_string())?;
         let origin = Moment::ORIGIN;
