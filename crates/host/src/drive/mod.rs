@@ -154,8 +154,8 @@ impl<O: Outside> Drive<O> {
         self.look_interval = interval;
     }
 
-    /// Looks for workloads if that is due, ticks if that is or else reads counters, and says when to
-    /// come back.
+    /// Looks for workloads if that is due, ticks if that is or else reads counters, and says when
+    /// to come back.
     pub fn step(&mut self) -> Moment {
         let now = self.outside.now();
         if self.last_look.is_none_or(|at| now.since(at) >= self.look_interval) {

@@ -1,5 +1,5 @@
-//! Every metric in the code is documented, and every documented metric is in the code. The alerts that
-//! are shipped look at documented metrics alone, and at the trouble that nobody else tells of.
+//! Every metric in the code is documented, and every documented metric is in the code. The alerts
+//! that are shipped look at documented metrics alone, and at the trouble that nobody else tells of.
 //!
 //! A metric is a string literal of a product's crate that is nothing but a prefixed name. The
 //! names of our own crates look the same and are none.

@@ -23,7 +23,6 @@ use crate::cli::VERSION;
 
 /// How often the loop looks for workloads that came or went.
 const LOOK_INTERVAL: Span = Span::from_s(1);
-/// What every workload has a right to, as a part of what there is.
 
 /// A market that is open until it is closed.
 #[derive(Debug)]
