@@ -17,6 +17,7 @@ use walras_host::config::{Problem, Problems};
 
 use self::key::Keys;
 pub use self::key::variable;
+use super::publish::Pace;
 use crate::names;
 use crate::pod::Mode;
 
@@ -153,12 +154,13 @@ impl AgentConfig {
             usual.sampling_interval_ms = usual.sampling_interval_ms.min(DIRECT_SAMPLING);
         }
         let profile = take_profile(keys, usual);
-        let write_interval = keys.span("writeInterval").unwrap_or(Span::from_s(5));
+        let pace = usual_pace(name);
+        let write_interval = keys.span("writeInterval").unwrap_or(pace.interval);
         if keys.has("writeInterval") && write_interval < profile.sampling_interval_ms {
             let sampling = profile.sampling_interval_ms.as_ms_floor();
             keys.problem("writeInterval", format!("is less than samplingInterval, {sampling}ms"));
         }
-        let min_change = keys.percent("minChangePercent").unwrap_or(Ratio::from_percent(2));
+        let min_change = keys.percent("minChangePercent").unwrap_or(pace.band);
         let latency = keys.number("sloTargetLatencyMs", 0.0, 3_600_000.0);
         let url = keys.text("prometheusURL").filter(|url| !url.is_empty());
         if url.as_ref().is_some_and(|url| !url.starts_with("http://")) {
@@ -201,6 +203,16 @@ impl Default for AgentConfig {
         let (data, nothing) = (BTreeMap::new(), |_: &str| None);
         let mut keys = Keys::new(&data, &nothing);
         Self::take(&mut keys)
+    }
+}
+
+/// How often PodAllocations are written where nothing is said, and for what: as the predecessor
+/// documents it with its profile.
+fn usual_pace(profile: ProfileName) -> Pace {
+    if profile == ProfileName::Seed {
+        Pace { interval: Span::from_s(10), band: Ratio::from_percent(5) }
+    } else {
+        Pace { interval: Span::from_s(5), band: Ratio::from_percent(2) }
     }
 }
 

@@ -101,6 +101,17 @@ fn what_the_predecessors_documentation_prints_is_understood() {
 }
 
 #[test]
+fn the_predecessors_profile_has_the_predecessors_pace() {
+    let seed = read("profile: seed", &[]).unwrap();
+    assert_eq!(seed.write_interval, Span::from_s(10));
+    assert_eq!(seed.min_change, Ratio::from_percent(5));
+    let said = read("profile: seed\nwriteInterval: 7s\nminChangePercent: 3", &[]).unwrap();
+    assert_eq!((said.write_interval, said.min_change), (Span::from_s(7), Ratio::from_percent(3)));
+    let ours = AgentConfig::default();
+    assert_eq!((ours.write_interval, ours.min_change), (Span::from_s(5), Ratio::from_percent(2)));
+}
+
+#[test]
 fn a_share_of_a_hundred_may_have_decimals() {
     let check = |text: &str| read(&format!("systemReservePercent: \"{text}\""), &[]);
     assert_eq!(check("12.5").unwrap().reserve, Ratio::from_millionths(125_000));
