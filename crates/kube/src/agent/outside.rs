@@ -22,7 +22,7 @@ use walras_cgroup::Layout;
 use walras_core::demand::Sample;
 use walras_core::node::{Action, MachineSample, PodFacts};
 use walras_core::profile::CapRule;
-use walras_core::resize::Allocation;
+use walras_core::resize::{self, Allocation};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
 use walras_host::board::{PodKind, PodLabel};
 use walras_host::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
@@ -148,7 +148,9 @@ impl Kubernetes {
         let rules = self.rules(seen.allocatable);
         let allocatable = seen.allocatable;
         self.allocatable = allocatable;
-        let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules));
+        // The controller reads the same settings, and refuses what is further away.
+        let steps = resize::Rules::of(&self.terms.config.profile);
+        let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules, &steps));
         let Roster { set_aside, came_with, .. } = self.roster;
         // Where idle CPU is measured, whoever is left alone takes what it uses.
         let set_aside = match self.terms.config.profile.cap_rule {

@@ -8,9 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use walras_core::profile::Profile;
 use walras_core::resize::Rules;
 use walras_core::units::Span;
 
+use crate::agent::config::AgentConfig;
 use crate::names;
 use crate::pod::Mode;
 use crate::time::span_from;
@@ -30,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) manage_guaranteed: bool,
     /// Namespaces whose pods are left alone, beside the controller's own.
     pub(crate) excluded: BTreeSet<String>,
+    /// How far one resize may go, as agents have it from the constants of the market.
+    pub(crate) steps: Rules,
 }
 
 const MODE: &str = "mode";
@@ -49,6 +53,7 @@ impl Default for Settings {
             cooldown: Rules::DEFAULT.cooldown,
             manage_guaranteed: Rules::DEFAULT.manage_guaranteed,
             excluded: names::excluded_namespaces(""),
+            steps: Rules::of(&Profile::API),
         }
     }
 }
@@ -96,13 +101,19 @@ impl Settings {
         if let Some(text) = data.get(EXCLUDED) {
             settings.excluded = names::excluded_namespaces(text);
         }
+        settings.steps = match AgentConfig::read(data, |_| None) {
+            Ok(config) => Rules::of(&config.profile),
+            // Agents say what is wrong, and go on with what held before as well.
+            Err(_) => old.steps,
+        };
         (settings, problems)
     }
 
     /// The rules that every plan keeps. A pod may ask to be sized although it is Guaranteed.
     pub(crate) const fn rules(&self, pod_asks: bool) -> Rules {
         let manage_guaranteed = self.manage_guaranteed || pod_asks;
-        Rules { cooldown: self.cooldown, manage_guaranteed, ..Rules::DEFAULT }
+        // The profile's cooldown is that of one agent's decisions; this one is for resizes.
+        Rules { cooldown: self.cooldown, manage_guaranteed, ..self.steps }
     }
 }
 
@@ -124,6 +135,7 @@ fn cooldown(text: &str) -> Option<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use walras_core::units::{Millicores, Ratio};
 
     fn check(old: &Settings, data: &[(&str, &str)]) -> (Settings, Vec<String>) {
         let data = data.iter().map(|(key, value)| (String::from(*key), String::from(*value)));
@@ -165,6 +177,22 @@ mod tests {
                     held before goes on";
         assert_eq!(problems[0], told);
         assert!(problems[1].starts_with("resizesPerSecond is `0`: use a whole"), "{problems:?}");
+    }
+
+    #[test]
+    fn how_far_one_resize_may_go_is_what_agents_read() {
+        let (ours, _) = check(&Settings::default(), &[("actuation", "direct")]);
+        let usual = Rules { manage_guaranteed: true, ..Rules::DEFAULT };
+        assert_eq!(ours.rules(true), usual, "the profile's cooldown is not for resizes");
+        let data = [("market.max_step_factor", "2"), ("market.max_step_milli", "1500")];
+        let (said, problems) = check(&ours, &data);
+        assert_eq!(problems, [""; 0]);
+        let rules = said.rules(false);
+        assert_eq!((rules.growth_max, rules.change_max), {
+            (Ratio::from_percent(200), Millicores::new(1500))
+        });
+        let (kept, _) = check(&said, &[("market.max_step_factor", "0")]);
+        assert_eq!(kept.steps, said.steps, "agents refuse it, too");
     }
 
     #[test]

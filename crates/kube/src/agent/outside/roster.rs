@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use walras_core::resize::Allocation;
+use walras_core::resize::{self, Allocation, one_step};
 use walras_core::units::{Millicores, PodUid};
 
 use crate::agent::params::{LeftAlone, Params, Rules, judge, request_of, to_give_back};
 use crate::agent::pods::Snapshot;
-use crate::pod::{Mode, Pod};
+use crate::pod::{Mode, Pod, container_views};
 
 /// Every pod of the node.
 #[derive(Debug, Default)]
@@ -30,8 +30,8 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// What becomes of each pod that was seen.
-    pub(super) fn of(seen: Snapshot, rules: &Rules) -> Self {
+    /// What becomes of each pod that was seen, where one resize goes as far as `steps` say.
+    pub(super) fn of(seen: Snapshot, rules: &Rules, steps: &resize::Rules) -> Self {
         let mut roster = Self::default();
         for (uid, pod) in seen.pods {
             let uid = PodUid::new(&uid);
@@ -40,7 +40,9 @@ impl Roster {
                 roster.giving_back.push((Arc::clone(&pod), came_with));
             }
             match judge(&pod, mode, rules) {
-                Ok(params) => {
+                Ok(mut params) => {
+                    let views = container_views(&pod).ok();
+                    params.step = views.and_then(|views| one_step(&views, steps));
                     roster.came_with += params.original_request;
                     roster.sized.insert(uid, (pod, params));
                 }

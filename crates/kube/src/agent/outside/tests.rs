@@ -253,6 +253,16 @@ fn what_one_resize_cannot_reach_is_asked_for_in_steps() {
     }
 }
 
+#[test]
+fn how_far_one_resize_reaches_is_what_the_settings_say() {
+    let steps = "market.max_step_factor: 2\nmarket.max_step_milli: 1000";
+    let mut stage = stage(Some(&format!("mode: limits-only\n{steps}")));
+    stage.look(&[resized(pod(""), "300m")]);
+    stage.set(12_000, Why::Trimmed);
+    assert_eq!(stage.shared.outbox.wanted(), ["shop-web 100m/600m"]);
+    assert_eq!(stage.look(&[resized(pod(""), "2")]), ["shop-web 100m/3000m"]);
+}
+
 impl Stage {
     /// Lets the container's limit be neither read nor written, or mends that.
     fn break_container(&self, is_broken: bool) {
