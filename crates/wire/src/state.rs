@@ -51,6 +51,9 @@ pub struct NodeState {
     pub failures: u64,
     /// What a person should know, in sentences; the most urgent first.
     pub problems: Vec<String>,
+    /// What its settings say without effect, in sentences.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Every pod, in uid order.
     pub pods: Vec<PodState>,
 }

@@ -95,6 +95,7 @@ pub struct Board {
 struct Inner {
     identity: Identity,
     problems: Vec<String>,
+    notes: Vec<String>,
     /// What has to happen before what is told means something.
     waits_for: Option<&'static str>,
     /// In uid order, as the node has them.
@@ -136,6 +137,12 @@ impl Board {
     /// What a person should know, in sentences, the most urgent first; replaces what was there.
     pub fn set_problems(&self, problems: Vec<String>) {
         self.lock().problems = problems;
+    }
+
+    /// What the settings say without effect, in sentences; replaces what was there. That is no
+    /// problem: nobody has to be woken up for it.
+    pub fn set_notes(&self, notes: Vec<String>) {
+        self.lock().notes = notes;
     }
 
     /// What has to happen before the daemon is ready; nothing once it has happened.
@@ -285,6 +292,7 @@ impl Inner {
         Self {
             identity,
             problems: Vec::new(),
+            notes: Vec::new(),
             waits_for: None,
             entries: Vec::new(),
             hour: Hour::default(),

@@ -35,6 +35,7 @@ pub(super) fn node(inner: &Inner, uptime_s: u64) -> NodeState {
         changes: tally.changes,
         failures: tally.failures,
         problems: inner.problems.clone(),
+        notes: inner.notes.clone(),
         pods: inner.entries.iter().map(|entry| pod(entry, market)).collect(),
     }
 }

@@ -1,11 +1,12 @@
 //! What an agent is told to do: the keys of a ConfigMap, with the environment above them.
 //!
 //! Read at the start and whenever the ConfigMap changed. Every key of the predecessor is known; the
-//! ones that mean nothing any more are accepted with a note. Everything that is wrong is told at
-//! once, with its key, its value and what is allowed; then nothing of it is in force but a mode
-//! that stops everything or gives everything back. The key `samplingInterval` is
-//! `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
+//! ones that have no effect, at all or under the profile in force, are accepted with a note.
+//! Everything that is wrong is told at once, with its key, its value and what is allowed; then
+//! nothing of it is in force but a mode that stops everything or gives everything back. The key
+//! `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
 
+mod idle;
 mod key;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +56,7 @@ pub struct AgentConfig {
     pub latency_factor: f64,
     /// The kubelet's root in the tree of control groups, where it has one.
     pub kubelet_root: String,
-    /// What was said and means nothing any more, in sentences.
+    /// What was said without effect, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -73,12 +74,8 @@ pub enum Actuation {
 pub const DEFAULT_QUERY: &str = "histogram_quantile(0.99, sum by (le) (rate(\
     http_request_duration_seconds_bucket{namespace=\"$namespace\",pod=\"$pod\"}[2m])))";
 
-const PROFILES: [(&str, ProfileName); 4] = [
-    ("api", ProfileName::Api),
-    ("direct", ProfileName::Direct),
-    ("seed", ProfileName::Seed),
-    ("tight", ProfileName::Tight),
-];
+/// The profile that gives pods the least that will do, which the predecessor calls cost efficiency.
+const THRIFTY: &str = "tight";
 const ACTUATIONS: [(&str, Actuation); 2] = [("api", Actuation::Api), ("direct", Actuation::Direct)];
 const MODES: [(&str, Mode); 4] = [
     ("off", Mode::Off),
@@ -95,7 +92,7 @@ const MECHANISMS: [(&str, Fairness); 3] = [
 /// Keys that only the controller reads: it judges their values, and the ConfigMap is one for both.
 const OF_THE_CONTROLLER: [&str; 2] = ["resizesPerSecond", "cooldown"];
 /// Keys of the predecessor without a meaning, and why.
-const FORGOTTEN: [(&str, &str); 13] = [
+const FORGOTTEN: [(&str, &str); 12] = [
     ("agentMemorySize", "what is remembered is set by the profile"),
     ("maxHistorySize", "what is remembered is bounded anyway"),
     ("maxCoalitionSize", "there are no coalitions"),
@@ -103,7 +100,6 @@ const FORGOTTEN: [(&str, &str); 13] = [
     ("needHeadroomFactor", "headroom follows throttling; see market.headroom_gain"),
     ("wantHeadroomFactor", "headroom follows throttling; see market.headroom_gain"),
     ("maxDemandMultiplier", "need follows usage; see market.estimator"),
-    ("costEfficiencyMode", "what is not needed is always given back"),
     ("idleDecayRate", "what is not needed is given back after market.shrink_hold_ms"),
     ("enableKalmanPrediction", "need follows a window of usage; see market.window_s"),
     ("enableBatchReconciliation", "writes are always paced"),
@@ -146,7 +142,7 @@ impl AgentConfig {
             Actuation::Api => ProfileName::Api,
             Actuation::Direct => ProfileName::Direct,
         };
-        let name = keys.word("profile", &PROFILES).unwrap_or(usual);
+        let name = take_name(keys).unwrap_or(usual);
         let mut usual = Profile::named(name);
         // Weights are the kubelet's, which makes them from requests.
         usual.weight_source = WeightSource::Request;
@@ -206,6 +202,25 @@ impl Default for AgentConfig {
     }
 }
 
+/// The profile that is named, or that `costEfficiencyMode` stands for.
+fn take_name(keys: &mut Keys<'_>) -> Option<ProfileName> {
+    let all = ProfileName::ALL.map(|name| (name.name(), name));
+    let named = keys.word("profile", &all);
+    let key = "costEfficiencyMode";
+    if keys.flag(key) != Some(true) {
+        return named;
+    }
+    let thrifty = ProfileName::ALL.into_iter().find(|name| name.name() == THRIFTY);
+    match (named, thrifty) {
+        (None, None) => keys.in_vain(key, &format!("there is no profile {THRIFTY}")),
+        (Some(named), thrifty) if Some(named) != thrifty => {
+            keys.in_vain(key, &format!("profile says {}", named.name()));
+        }
+        (Some(_), _) | (None, Some(_)) => {}
+    }
+    named.or(thrifty)
+}
+
 /// How often PodAllocations are written where nothing is said, and for what: as the predecessor
 /// documents it with its profile.
 fn usual_pace(profile: ProfileName) -> Pace {
@@ -258,6 +273,9 @@ fn take_profile(keys: &mut Keys<'_>, mut profile: Profile) -> Profile {
         profile.learning = learning;
     }
     keys.constants(&mut profile);
+    for (key, constant) in spans.into_iter().chain(numbers) {
+        keys.note_if_idle(&profile, key, constant);
+    }
     for error in profile.check() {
         keys.problem("profile", format!("does not go with the other settings: {error}"));
     }

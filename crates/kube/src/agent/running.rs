@@ -256,8 +256,9 @@ impl<'a> Running<'a> {
 
     fn take_over(&mut self, newer: AgentConfig) {
         for note in &newer.notes {
-            info!("{note}");
+            info!("the setting {note}");
         }
+        self.board.set_notes(newer.notes.clone());
         let now = self.drive.outside().now();
         let recorder = match recorder(self.options, &newer, now) {
             Ok(recorder) => recorder,

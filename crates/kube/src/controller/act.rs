@@ -111,7 +111,7 @@ pub(super) async fn write_status(
     Ok(answer)
 }
 
-/// Tells something of an allocation. That nobody could be told is not worth a second try.
+/// Tells something of an allocation.
 pub(super) async fn tell(
     shared: &Shared,
     client: &Client,
@@ -119,31 +119,51 @@ pub(super) async fn tell(
     allocation: &AllocationFacts,
     word: Word,
 ) {
+    let (api_version, kind) = (PodAllocation::api_version(&()), PodAllocation::kind(&()));
+    let about = about(&api_version, &kind, key, &allocation.uid);
+    send(shared, client, about, "Resize", word).await;
+}
+
+/// Tells something of the settings, in the ConfigMap with this uid.
+pub(super) async fn tell_settings(shared: &Shared, client: &Client, uid: &str, word: Word) {
+    let key = Key::new(&shared.namespace, names::CONFIG);
+    let about = about("v1", "ConfigMap", &key, uid);
+    send(shared, client, about, "Configure", word).await;
+}
+
+fn about(api_version: &str, kind: &str, key: &Key, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(api_version.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(key.name.to_string()),
+        namespace: Some(key.namespace.to_string()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// Makes an event. That nobody could be told is not worth a second try.
+async fn send(shared: &Shared, client: &Client, about: ObjectReference, action: &str, word: Word) {
+    let namespace = about.namespace.clone().unwrap_or_default();
+    let name = about.name.clone().unwrap_or_default();
     let now = jiff::Timestamp::now();
     let event = Event {
         metadata: ObjectMeta {
-            name: Some(event_name(&key.name, now.as_nanosecond())),
-            namespace: Some(key.namespace.to_string()),
+            name: Some(event_name(&name, now.as_nanosecond())),
+            namespace: Some(namespace.clone()),
             ..ObjectMeta::default()
         },
-        action: Some("Resize".to_owned()),
+        action: Some(action.to_owned()),
         event_time: Some(MicroTime(now)),
         note: Some(word.note.chars().take(NOTE_MAX).collect()),
         reason: Some(word.reason),
-        regarding: Some(ObjectReference {
-            api_version: Some(PodAllocation::api_version(&()).into_owned()),
-            kind: Some(PodAllocation::kind(&()).into_owned()),
-            name: Some(key.name.to_string()),
-            namespace: Some(key.namespace.to_string()),
-            uid: Some(allocation.uid.clone()),
-            ..ObjectReference::default()
-        }),
+        regarding: Some(about),
         reporting_controller: Some(names::CONTROLLER_MANAGER.to_owned()),
         reporting_instance: Some(shared.me.clone()),
         type_: Some(if word.is_warning { "Warning" } else { "Normal" }.to_owned()),
         ..Event::default()
     };
-    let api: Api<Event> = Api::namespaced(client.clone(), &key.namespace);
+    let api: Api<Event> = Api::namespaced(client.clone(), &namespace);
     if let Err(trouble) = within(WITHIN, api.create(&PostParams::default(), &event)).await {
         tracing::debug!("an event is lost: {}", trouble.sentence());
     }

@@ -11,6 +11,7 @@ mod act;
 mod clock;
 mod decide;
 mod facts;
+mod in_vain;
 mod leader;
 mod metrics;
 mod queue;
@@ -140,6 +141,7 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     background.spawn(watch::pods(Arc::clone(&shared), client.clone()));
     background.spawn(watch::namespaces(Arc::clone(&shared), client.clone()));
     background.spawn(watch::settings(Arc::clone(&shared), client.clone()));
+    background.spawn(in_vain::tell(Arc::clone(&shared), client.clone()));
     if let Leadership::Elected(_) = shared.leadership {
         background.spawn(leader::campaign(Arc::clone(&shared), client.clone()));
     }

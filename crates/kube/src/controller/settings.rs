@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) excluded: BTreeSet<String>,
     /// How far one resize may go, as agents have it from the constants of the market.
     pub(crate) steps: Rules,
+    /// What is said without effect, in sentences.
+    pub(crate) notes: Vec<String>,
 }
 
 const MODE: &str = "mode";
@@ -54,6 +56,7 @@ impl Default for Settings {
             manage_guaranteed: Rules::DEFAULT.manage_guaranteed,
             excluded: names::excluded_namespaces(""),
             steps: Rules::of(&Profile::API),
+            notes: Vec::new(),
         }
     }
 }
@@ -101,10 +104,10 @@ impl Settings {
         if let Some(text) = data.get(EXCLUDED) {
             settings.excluded = names::excluded_namespaces(text);
         }
-        settings.steps = match AgentConfig::read(data, |_| None) {
-            Ok(config) => Rules::of(&config.profile),
+        (settings.steps, settings.notes) = match AgentConfig::read(data, |_| None) {
+            Ok(config) => (Rules::of(&config.profile), config.notes),
             // Agents say what is wrong, and go on with what held before as well.
-            Err(_) => old.steps,
+            Err(_) => (old.steps, old.notes.clone()),
         };
         (settings, problems)
     }
@@ -193,6 +196,14 @@ mod tests {
         });
         let (kept, _) = check(&said, &[("market.max_step_factor", "0")]);
         assert_eq!(kept.steps, said.steps, "agents refuse it, too");
+    }
+
+    #[test]
+    fn what_has_no_effect_is_known() {
+        let data = [("mode", "off"), ("throttlingThreshold", "0.1")];
+        let (settings, problems) = check(&Settings::default(), &data);
+        assert_eq!((settings.notes.len(), problems.len()), (1, 0));
+        assert!(settings.notes[0].starts_with("throttlingThreshold has no effect: "));
     }
 
     #[test]

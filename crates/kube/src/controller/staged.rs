@@ -59,7 +59,7 @@ impl Staged {
     /// The settings say this.
     pub fn settings_seen(&self, data: &[(&str, &str)]) {
         let data = data.iter().map(|(key, value)| (String::from(*key), String::from(*value)));
-        self.shared.store.settings_seen(&data.collect());
+        self.shared.store.settings_seen(&data.collect(), "");
     }
 
     /// There is this pod.

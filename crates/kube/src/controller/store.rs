@@ -37,6 +37,8 @@ struct Inner {
     allocations: BTreeMap<Key, Arc<AllocationFacts>>,
     namespaces: BTreeMap<Arc<str>, String>,
     settings: Settings,
+    /// The uid of the ConfigMap that has them.
+    settings_uid: String,
     problems: Vec<String>,
     memory: BTreeMap<Key, Memory>,
     synced: BTreeSet<Kind>,
@@ -49,6 +51,7 @@ impl Default for Inner {
             allocations: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             settings: Settings::unread(),
+            settings_uid: String::new(),
             problems: Vec::new(),
             memory: BTreeMap::new(),
             synced: BTreeSet::new(),
@@ -158,9 +161,15 @@ impl Store {
         old != mode
     }
 
-    /// What the settings say. What was refused, if that is news; and whether something changed.
-    pub(crate) fn settings_seen(&self, data: &BTreeMap<String, String>) -> (Vec<String>, bool) {
+    /// What the settings say, in the ConfigMap with this uid. What was refused, if that is news;
+    /// and whether something changed.
+    pub(crate) fn settings_seen(
+        &self,
+        data: &BTreeMap<String, String>,
+        uid: &str,
+    ) -> (Vec<String>, bool) {
         let mut inner = self.inner();
+        uid.clone_into(&mut inner.settings_uid);
         let (settings, problems) = Settings::read(data, &inner.settings);
         let changed = settings != inner.settings;
         let news = if problems == inner.problems { Vec::new() } else { problems.clone() };
@@ -195,6 +204,12 @@ impl Store {
     /// What a person should know.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.inner().problems.clone()
+    }
+
+    /// What the settings say without effect, and the uid of the ConfigMap that says it.
+    pub(crate) fn in_vain(&self) -> (Vec<String>, String) {
+        let inner = self.inner();
+        (inner.settings.notes.clone(), inner.settings_uid.clone())
     }
 
     pub(crate) fn settings(&self) -> Settings {

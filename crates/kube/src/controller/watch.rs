@@ -183,7 +183,9 @@ impl<T: Resource> Take<T> for Namespaces {
 
 impl Take<ConfigMap> for Settings {
     fn seen(&self, _: &Key, object: ConfigMap) {
-        let (problems, changed) = self.0.store.settings_seen(&object.data.unwrap_or_default());
+        let uid = object.metadata.uid.unwrap_or_default();
+        let data = object.data.unwrap_or_default();
+        let (problems, changed) = self.0.store.settings_seen(&data, &uid);
         for problem in problems {
             tracing::warn!("a setting in {} is refused: {problem}", names::CONFIG);
         }

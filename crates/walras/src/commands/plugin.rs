@@ -1,11 +1,13 @@
 //! `kubectl walras`: shows allocations, pauses and goes on, with the rights of whoever calls it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use comfy_table::{Table, TableStyle};
 use walras_kube::plugin::pause::{Change, Outcome};
 use walras_kube::plugin::preview::Row;
 use walras_kube::plugin::{PluginError, Session, Target};
+use walras_wire::state::NodeState;
 
 use crate::commands::top::table_of_node;
 use crate::failure::Failure;
@@ -68,7 +70,14 @@ fn top(session: &Session, system: &str, node: Option<&str>, json: bool) -> Resul
             Err(because) => writeln!(output, "{}: {because}\n", one.node)?,
         }
     }
+    write!(output, "{}", in_vain(told.iter().filter_map(|one| one.state.as_ref().ok())))?;
     Ok(output.flush()?)
+}
+
+/// Settings without effect. All nodes are told the same, so each is shown once.
+fn in_vain<'a>(nodes: impl Iterator<Item = &'a NodeState>) -> String {
+    let notes: BTreeSet<&str> = nodes.flat_map(|node| &node.notes).map(String::as_str).collect();
+    notes.into_iter().map(|note| format!("Note: the setting {note}.\n")).collect()
 }
 
 fn preview(session: &Session, namespace: Option<&str>, json: bool) -> Result<(), Failure> {
@@ -194,6 +203,22 @@ mod tests {
             "namespace shop: nothing is changed, since it was not paused by `kubectl walras pause` \
              and nothing is remembered; the mode is off"
         );
+    }
+
+    #[test]
+    fn a_setting_without_effect_is_told_once_for_all_nodes() {
+        let node = |notes: &[&str]| {
+            let notes = notes.iter().map(|note| (*note).to_owned()).collect();
+            NodeState { notes, ..crate::commands::top::made_up_state() }
+        };
+        let nodes = [node(&["b has no effect: so it is", "a has no effect: so it is"]), node(&[])];
+        let again = node(&["b has no effect: so it is"]);
+        assert_eq!(
+            in_vain(nodes.iter().chain([&again])),
+            "Note: the setting a has no effect: so it is.\n\
+             Note: the setting b has no effect: so it is.\n"
+        );
+        assert_eq!(in_vain([].into_iter()), "");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use walras_core::profile::{Profile, SettingError, Value};
 use walras_core::units::{Millicores, Ratio, Span};
 use walras_host::config::{Problem, cpu_from, unknown};
 
+use super::idle;
 use crate::time::span_from;
 
 /// Values are shown up to this many characters.
@@ -114,7 +115,19 @@ impl<'a> Keys<'a> {
     pub(super) fn forgotten(&mut self, key: &'static str, why: &str) {
         self.known.push(key);
         if self.has(key) {
-            self.notes.push(format!("{key} is not needed any more: {why}"));
+            self.in_vain(key, why);
+        }
+    }
+
+    /// Notes that a key was said without effect.
+    pub(super) fn in_vain(&mut self, key: &str, why: &str) {
+        self.notes.push(format!("{key} has no effect: {why}"));
+    }
+
+    /// Notes that a key was said in vain, if the constant it stands for is not looked at.
+    pub(super) fn note_if_idle(&mut self, profile: &Profile, key: &str, constant: &str) {
+        if let Some(why) = idle::because(constant, profile).filter(|_| self.has(key)) {
+            self.in_vain(key, why);
         }
     }
 
@@ -157,6 +170,11 @@ impl<'a> Keys<'a> {
                 (Err(_), Err(_)) => Value::Word(text.clone()),
             };
             self.set(profile, key, constant, &value);
+        }
+        for key in self.data.keys() {
+            if let Some(constant) = key.strip_prefix(MARKET) {
+                self.note_if_idle(profile, key, constant);
+            }
         }
     }
 

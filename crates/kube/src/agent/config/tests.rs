@@ -61,7 +61,7 @@ fn what_the_predecessor_shipped_is_understood() {
     assert!(config.profile.learning);
     assert_eq!(config.write_interval, Span::from_s(10));
     assert_eq!(config.target_latency_ms, None);
-    assert_eq!(config.notes.len(), 13, "{:?}", config.notes);
+    assert_eq!(config.notes.len(), 15, "{:?}", config.notes);
 }
 
 /// What the predecessor's documentation prints.
@@ -98,6 +98,54 @@ fn what_the_predecessors_documentation_prints_is_understood() {
     assert_eq!(config.write_interval, Span::from_s(10));
     assert_eq!(config.baseline, Millicores::new(100));
     assert_eq!(config.prometheus_url, None);
+}
+
+/// The keys that have no effect, in the order in which they are told.
+fn in_vain(lines: &str) -> Vec<String> {
+    let notes = read(lines, &[]).unwrap().notes;
+    let key = |note: &String| note.split_once(" has no effect: ").unwrap().0.to_owned();
+    notes.iter().map(key).collect()
+}
+
+#[test]
+fn keys_without_effect_under_the_profile_in_force_are_told() {
+    let learning = ["agentLearningRate", "agentDiscountFactor", "agentExplorationRate"];
+    let step = ["throttlingThreshold", "fastStepSizeMin", "fastStepSizeMax"];
+    let capacity = "totalClusterCPUCapacityMilli";
+    assert_eq!(in_vain(PRINTED), [&step[..], &learning[..], &[capacity]].concat());
+    assert_eq!(in_vain(&format!("{PRINTED}\nprofile: seed")), [capacity]);
+    assert_eq!(in_vain(&format!("{PRINTED}\nmarket.boost_rule: step")), {
+        [&learning[..], &[capacity]].concat()
+    });
+    assert_eq!(in_vain("targetThrottling: 0.1\nprofile: seed"), ["targetThrottling"]);
+    assert_eq!(in_vain("market.boost_factor: 3\nprofile: seed"), ["market.boost_factor"]);
+    assert_eq!(
+        read("throttlingThreshold: 0.1", &[]).unwrap().notes,
+        ["throttlingThreshold has no effect: it is of the rule that raises by steps, and limits \
+          are doubled here (market.boost_rule)"]
+    );
+    let told = AgentConfig::read(&BTreeMap::new(), |name| {
+        (name == "MBCAS_FAST_STEP_SIZE_MIN").then(|| "0.3".to_owned())
+    });
+    assert_eq!(told.unwrap().notes.len(), 1, "also where the environment says it");
+}
+
+#[test]
+fn cost_efficiency_is_the_profile_that_gives_the_least() {
+    assert_eq!(read("costEfficiencyMode: false", &[]), read("", &[]), "nothing is asked for");
+    let config = read("costEfficiencyMode: true", &[]).unwrap();
+    match ProfileName::ALL.into_iter().find(|name| name.name() == THRIFTY) {
+        Some(thrifty) => {
+            assert_eq!((config.profile.name, config.notes), (thrifty, Vec::<String>::new()));
+        }
+        None => {
+            let told = "costEfficiencyMode has no effect: there is no profile tight";
+            assert_eq!((config.profile, config.notes), (Profile::API, vec![told.to_owned()]));
+        }
+    }
+    let config = read("costEfficiencyMode: true\nprofile: seed", &[]).unwrap();
+    assert_eq!(config.profile.name, ProfileName::Seed);
+    assert_eq!(config.notes, ["costEfficiencyMode has no effect: profile says seed"]);
 }
 
 #[test]

@@ -26,6 +26,7 @@ pub(super) fn state(pods: &[(&str, u64)]) -> NodeState {
         changes: 3,
         failures: 0,
         problems: Vec::new(),
+        notes: Vec::new(),
         pods: pods.iter().map(|(name, usage)| pod(name, *usage)).collect(),
     }
 }

@@ -28,6 +28,12 @@ use crate::screen::{self, Look};
 
 pub(crate) use self::table::text as table_of_node;
 
+/// A node without pods, for tests of whoever shows one.
+#[cfg(test)]
+pub(crate) fn made_up_state() -> NodeState {
+    made_up::state(&[])
+}
+
 /// The daemon is asked this often.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Keys are waited for this long before answers are looked at.
