@@ -7,7 +7,7 @@ import {
 } from "./page.js";
 import { Plot } from "./plot.js";
 import { Pods } from "./pods.js";
-import { clock, cores, count, milli, moves, percent, price, result, span } from "./words.js";
+import { UNLIMITED, clock, cores, count, milli, moves, percent, price, result, span } from "./words.js";
 
 const HISTORY_EVERY_MS = 10000;
 const STORY_EVERY_MS = 2000;
@@ -49,19 +49,20 @@ at("filter").addEventListener("input", (event) => {
 
 // === the node ===
 
-const tiles = ["Usage", "Need", "Requests", "Limits", "Price", "Pods", "Throttled", "Changes"]
+const tiles = ["Usage", "Need", "Requests", "Idle", "Price", "Pods", "Throttled", "Changes"]
   .map((title) => addTile(at("tiles"), title));
 
 function showState(state) {
   if (page.state && page.state.version !== state.version) return location.reload();
   page.state = state;
   page.heard = performance.now();
-  const { capacity_milli: capacity, limit_budget_milli: budget } = state;
+  const { capacity_milli: capacity, idle_milli: idle } = state;
   const of = (whole) => `of ${cores(whole)} cores`;
   tellTile(tiles[0], cores(state.usage_milli), of(capacity), state.usage_milli / capacity);
   tellTile(tiles[1], cores(state.need_milli), of(capacity), state.need_milli / capacity);
   tellTile(tiles[2], cores(state.request_milli), of(capacity), state.request_milli / capacity);
-  tellTile(tiles[3], cores(state.limit_milli), `of ${cores(budget)} allowed`, state.limit_milli / budget);
+  const others = state.unmanaged_milli == null ? "not measured" : `${cores(state.unmanaged_milli)} used by others, ${cores(state.lent_milli)} lent`;
+  tellTile(tiles[3], cores(idle), others, idle == null ? undefined : idle / capacity);
   tellTile(tiles[4], price(state.price), state.price > 0 ? "CPU is scarce" : "enough for all");
   const held = state.pods.filter((pod) => (pod.throttled_period_ratio ?? 0) > 0.02).length;
   const hot = state.pods.filter((pod) => pod.hot).length;
@@ -164,7 +165,7 @@ function showStory(told, past) {
   story.uid.textContent = `${pod.kind} · ${pod.uid}`;
   fillList(story.sentences, told.sentences, (text) => [node("span", "", text)]);
   fillFacts(story.facts, pod);
-  const values = { usage_milli: pod.usage_milli, need_milli: pod.need_milli, request_milli: pod.request_milli, limit_milli: pod.limit_milli };
+  const values = { usage_milli: pod.usage_milli, need_milli: pod.need_milli, request_milli: pod.request_milli, limit_milli: pod.limit_milli >= UNLIMITED ? null : pod.limit_milli };
   story.plot.show(withNow(past, page.state?.at_ms ?? 0, values));
   fillList(story.changes, told.changes, changeRow);
   story.noChanges.hidden = told.changes.length > 0;

@@ -9,7 +9,7 @@ let now = 0;
 
 const COLUMNS = [
   { key: "name", title: "Pod", sort: (pod) => pod.name.toLowerCase(), up: true },
-  { key: "bar", title: "Of its limit", sort: (pod) => (pod.usage_milli ?? -1) / Math.max(1, pod.limit_milli) },
+  { key: "bar", title: "Of its limit", sort: (pod) => (pod.usage_milli ?? -1) / Math.max(1, Math.min(pod.limit_milli, pod.max_milli)) },
   { key: "usage", title: "Usage", number: true, text: (pod) => milli(pod.usage_milli), sort: (pod) => pod.usage_milli ?? -1 },
   { key: "need", title: "Need", number: true, wide: 1, text: (pod) => milli(pod.need_milli), sort: (pod) => pod.need_milli ?? -1 },
   { key: "grant", title: "Grant", number: true, wide: 2, help: "What the market granted", text: (pod) => milli(pod.grant_milli), sort: (pod) => pod.grant_milli ?? -1 },
@@ -49,7 +49,7 @@ function add(cells) {
 function fill({ element, more: { name, from, used, tick, bar } }, pod) {
   say(name, pod.name);
   say(from, pod.kind);
-  const limit = Math.max(1, pod.limit_milli);
+  const limit = Math.max(1, Math.min(pod.limit_milli, pod.max_milli));
   const share = (amount) => `${Math.min(100, (100 * (amount ?? 0)) / limit).toFixed(1)}%`;
   style(used, "width", share(pod.usage_milli));
   style(tick, "left", share(pod.need_milli));

@@ -1,8 +1,12 @@
 // Numbers and times as people read them. Nothing here touches the page.
 
+/** What stands for no limit at all: more than any node has. */
+export const UNLIMITED = 1024000;
+
 /** Thousandths of a core: `850m`. */
 export function milli(amount) {
-  return amount == null ? "–" : `${amount}m`;
+  if (amount == null) return "–";
+  return amount >= UNLIMITED ? "none" : `${amount}m`;
 }
 
 /** Cores with two decimals: `1.25`. */

@@ -33,8 +33,20 @@ pub struct NodeState {
     pub need_milli: u64,
     /// All requests together.
     pub request_milli: u64,
-    /// All limits together.
+    /// The limits of those that have one, together.
     pub limit_milli: u64,
+    /// What nobody uses of the machine, where that was measured.
+    #[serde(default)]
+    pub idle_milli: Option<u64>,
+    /// What others use that are not sized, where that was measured.
+    #[serde(default)]
+    pub unmanaged_milli: Option<u64>,
+    /// How much idle CPU means that there is enough: with less, CPU is scarce.
+    #[serde(default)]
+    pub guard_milli: u64,
+    /// What pods have a right to and do not need, together.
+    #[serde(default)]
+    pub lent_milli: u64,
     /// `uncongested`, `congested` or `overloaded`.
     pub mode: String,
     /// The published price.
@@ -85,8 +97,14 @@ pub struct PodState {
     pub reduction_ratio: Option<f64>,
     /// Its guarantee.
     pub request_milli: u64,
-    /// Its cap.
+    /// Its cap; 1024000 or more where it has none.
     pub limit_milli: u64,
+    /// What it has a right to and does not need.
+    #[serde(default)]
+    pub lent_milli: u64,
+    /// Who waited when it was contained, if it is.
+    #[serde(default)]
+    pub contained_for: Option<String>,
     /// Its burst buffer.
     pub burst_milli: u64,
     /// The kernel's weight, once set.

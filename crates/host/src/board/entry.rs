@@ -34,6 +34,10 @@ pub(super) struct Entry {
     pub(super) grant: Option<Grant>,
     pub(super) latency_missed: bool,
     pub(super) hot: bool,
+    /// What it has a right to and does not need.
+    pub(super) lent: Millicores,
+    /// Who waited when it was contained, if it is.
+    pub(super) contained_for: Option<PodUid>,
     /// What it did between the last clearing and the one before.
     pub(super) cleared: Option<Signal>,
     /// What it did in the last second.
@@ -119,6 +123,8 @@ impl Entry {
             grant: None,
             latency_missed: false,
             hot: true,
+            lent: Millicores::ZERO,
+            contained_for: None,
             cleared: None,
             lately: None,
             points: Points::default(),
@@ -156,6 +162,8 @@ impl Entry {
         self.grant = report.grant.copied();
         self.latency_missed = report.latency_missed;
         self.hot = report.hot;
+        self.lent = report.lent;
+        self.contained_for = report.containment.map(|why| why.waiting.clone());
         self.cleared = report.signal.copied();
         self.latest = report.latest.copied();
         if let Some(signal) = rate(&mut self.rate_from, self.latest, RATE_WINDOW) {
@@ -170,7 +178,7 @@ impl Entry {
             usage: signal.map(|signal| signal.usage),
             need: self.need,
             request: Some(self.in_force.request),
-            limit: Some(self.in_force.limit),
+            limit: Some(self.in_force.limit).filter(|limit| !limit.is_unlimited()),
             throttled: signal.map(|signal| signal.period_ratio),
         };
         (point, signal)

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use walras_core::market::{Fairness, Mode};
-use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::node::{Loop, MachineUse, Node, Outcome, PodFacts};
 use walras_core::units::{Millicores, PodUid, Ratio, Span};
 use walras_wire::state::{ChangeResult, Explanation, History, NodeState};
 
@@ -116,6 +116,12 @@ struct Market {
     mode: Mode,
     price: Ratio,
     multiplier: Ratio,
+    /// What the machine did in its last second, where that is known.
+    machine: Option<MachineUse>,
+    /// What others use that are not sized.
+    unmanaged: Option<Millicores>,
+    /// With less idle CPU than this, it is scarce.
+    guard: Millicores,
     /// How often the loop ticks.
     interval: Span,
 }
@@ -373,6 +379,9 @@ impl Market {
             mode: node.mode(),
             price: node.price(),
             multiplier: node.multiplier(),
+            machine: node.machine_use(),
+            unmanaged: node.unmanaged(),
+            guard: node.guard(),
             interval: node.profile().fast_loop_interval_ms,
         }
     }
@@ -387,6 +396,9 @@ impl Default for Market {
             mode: Mode::Uncongested,
             price: Ratio::ZERO,
             multiplier: Ratio::ZERO,
+            machine: None,
+            unmanaged: None,
+            guard: Millicores::ZERO,
             interval: Span::ZERO,
         }
     }

@@ -113,6 +113,7 @@ fn did(pod: &PodState) -> String {
     let used = format!("It uses {}", milli(usage));
     let of_limit = match Ratio::of(usage, pod.limit_milli).millionths() / 10_000 {
         0 if usage == 0 => "It is idle".to_owned(),
+        _ if is_unlimited(pod.limit_milli) => format!("{used} and has no limit"),
         percent => format!("{used}, {percent} % of its limit of {}", milli(pod.limit_milli)),
     };
     match pod.throttled_period_ratio {
@@ -128,7 +129,10 @@ fn needs(pod: &PodState) -> String {
         return "What it needs is estimated when the market is cleared next.".to_owned();
     };
     let need_text = milli(need);
-    if need <= pod.min_milli {
+    if pod.lent_milli > 0 {
+        let (right, lent) = (milli(pod.min_milli), milli(pod.lent_milli));
+        format!("It has a right to {right}, needs {need_text}, and {lent} are lent to others.")
+    } else if need <= pod.min_milli {
         format!("It needs no more than its min of {}.", milli(pod.min_milli))
     } else if need >= pod.max_milli {
         format!("It needs all it may have: its max of {}.", milli(pod.max_milli))
@@ -143,14 +147,28 @@ fn market(scene: &Scene<'_>) -> String {
     if !scene.cleared {
         return "The market was not cleared yet.".to_owned();
     }
+    let idle = market.machine.map(|machine| machine.idle);
     match market.mode {
+        Mode::Uncongested if idle.is_some() => {
+            let (idle, guard) = (idle.unwrap_or_default(), market.guard);
+            let enough = if *need > capacity {
+                format!("all needs together are {need} of {capacity}, but never at once")
+            } else {
+                format!("all pods together need {need} of {capacity}")
+            };
+            format!(
+                "The market is uncongested: {idle} of the machine are idle, and it would be scarce \
+                 below {guard}; {enough}, so everybody gets what they need."
+            )
+        }
         Mode::Uncongested => format!(
             "The market is uncongested: all pods together need {need} of {capacity}, so everybody \
              gets what they need."
         ),
         Mode::Congested => format!(
             "The market is congested at a price of {}: all pods together need {need}, and there \
-             are {capacity}. Everybody keeps their min, and the rest is shared by weight.",
+             are {capacity}. Everybody keeps their min, as far as it is needed, and the rest is \
+             shared by weight.",
             market.price
         ),
         Mode::Overloaded => format!(
@@ -172,8 +190,10 @@ fn granted(pod: &PodState) -> Option<String> {
 }
 
 fn set(pod: &PodState) -> String {
-    let limit = milli(pod.limit_milli);
+    let limit =
+        if is_unlimited(pod.limit_milli) { "none".to_owned() } else { milli(pod.limit_milli) };
     let came = match pod.original_limit_milli {
+        None if is_unlimited(pod.limit_milli) => ", as it came".to_owned(),
         Some(original) if original == pod.limit_milli => ", as it came".to_owned(),
         Some(original) => format!(" (it came with {})", milli(original)),
         None => " (it came without)".to_owned(),
@@ -186,8 +206,12 @@ fn set(pod: &PodState) -> String {
         text += &format!(", its burst buffer {}", milli(pod.burst_milli));
     }
     text.push('.');
-    if let Some(grant) = pod.grant_milli
+    if let Some(waiting) = &pod.contained_for {
+        text +=
+            &format!(" It is held there because it takes all it can get while {waiting} waits.");
+    } else if let Some(grant) = pod.grant_milli
         && pod.limit_milli > grant
+        && !is_unlimited(pod.limit_milli)
     {
         let spare = milli(pod.limit_milli - grant);
         text += &format!(" The limit leaves {spare} above the grant for bursts.");
@@ -229,7 +253,11 @@ fn changed(change: &Change, now_ms: u64) -> String {
 }
 
 fn milli(amount: u64) -> String {
-    Millicores::new(amount).to_string()
+    if is_unlimited(amount) { "none".to_owned() } else { Millicores::new(amount).to_string() }
+}
+
+const fn is_unlimited(amount: u64) -> bool {
+    Millicores::new(amount).is_unlimited()
 }
 
 fn percent(ratio: f64) -> String {
@@ -241,6 +269,7 @@ fn percent(ratio: f64) -> String {
 mod tests {
     use super::*;
     use walras_core::market::Fairness;
+    use walras_core::node::MachineUse;
 
     const CASES: &str = include_str!("../../testdata/board/story.txt");
 
@@ -281,6 +310,8 @@ mod tests {
             reduction_ratio: None,
             request_milli: number("request").unwrap_or(100),
             limit_milli: number("limit").unwrap_or(500),
+            lent_milli: number("lent").unwrap_or(0),
+            contained_for: value("waiting").map(str::to_owned),
             burst_milli: number("burst").unwrap_or(0),
             kernel_weight: number("kernel_weight").map(|weight| u32::try_from(weight).unwrap()),
             original_limit_milli: number("original"),
@@ -303,6 +334,10 @@ mod tests {
             },
             price: Ratio::from_millionths(number("price_ppm").unwrap_or(0)),
             multiplier: Ratio::ZERO,
+            machine: number("idle")
+                .map(|idle| MachineUse { idle: Millicores::new(idle), busy: Millicores::ZERO }),
+            unmanaged: None,
+            guard: Millicores::new(400),
             interval: walras_core::units::Span::ZERO,
         };
         let scene = Scene {

@@ -167,6 +167,7 @@ impl<O: Outside> Drive<O> {
             self.tick(tick, now);
         } else if now >= self.read_at() {
             self.sample_due(now);
+            self.flush_recording();
         }
         let (wake_at, _) = self.node.next_wake();
         let look_at = self.last_look.map_or(now, |at| at + self.look_interval);

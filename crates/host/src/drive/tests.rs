@@ -105,7 +105,7 @@ impl Script {
                 weight: Weight::ONE,
                 limit,
                 request: None,
-                came_with: CameWith::default(),
+                came_with: CameWith { limit: Some(limit), ..CameWith::default() },
                 nature: Nature::Unknown,
             },
             label: PodLabel {

@@ -12,6 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use walras_core::market::Mode;
+use walras_core::units::Millicores;
 use walras_core::units::Span;
 use walras_wire::state::{NodeState, PodState};
 
@@ -46,7 +47,15 @@ const POD_GAUGES: &[PodGauge] = &[
     ("walras_pod_need_millicores", "CPU needed", |pod| float(pod.need_milli?)),
     ("walras_pod_grant_millicores", "CPU granted by the market", |pod| float(pod.grant_milli?)),
     ("walras_pod_request_millicores", "The guarantee", |pod| float(pod.request_milli)),
-    ("walras_pod_limit_millicores", "The cap", |pod| float(pod.limit_milli)),
+    ("walras_pod_limit_millicores", "The cap, of pods that have one", |pod| {
+        float(pod.limit_milli).filter(|_| !Millicores::new(pod.limit_milli).is_unlimited())
+    }),
+    ("walras_pod_lent_millicores", "What it has a right to and does not need", |pod| {
+        float(pod.lent_milli)
+    }),
+    ("walras_pod_contained", "Whether it is held because it takes all it can get", |pod| {
+        flag(pod.contained_for.is_some())
+    }),
     ("walras_pod_min_millicores", "The least it is granted", |pod| float(pod.min_milli)),
     ("walras_pod_max_millicores", "The most it is granted", |pod| float(pod.max_milli)),
     ("walras_pod_weight", "What its claim counts for", |pod| Some(pod.weight)),
@@ -101,7 +110,17 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
     let milli = |amount: u64| float(amount).unwrap_or_default();
     let pods = u64::try_from(state.pods.len()).unwrap_or(u64::MAX);
     let granted: u64 = state.pods.iter().filter_map(|pod| pod.grant_milli).sum();
-    vec![
+    let measured = [
+        ("walras_idle_millicores", "What nobody uses of the machine", state.idle_milli),
+        (
+            "walras_unmanaged_millicores",
+            "What others use that are not sized",
+            state.unmanaged_milli,
+        ),
+    ];
+    let measured =
+        measured.into_iter().filter_map(|(name, help, it)| Some((name, help, milli(it?))));
+    let mut gauges = vec![
         ("walras_up_seconds", "How long the daemon has been running", milli(state.uptime_s)),
         ("walras_acting", "Whether it changes anything", f64::from(u8::from(state.acting))),
         ("walras_pods", "Pods under the market", milli(pods)),
@@ -118,6 +137,8 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
         ("walras_need_millicores", "All needs together", milli(state.need_milli)),
         ("walras_request_millicores", "All requests together", milli(state.request_milli)),
         ("walras_limit_millicores", "All limits together", milli(state.limit_milli)),
+        ("walras_idle_guard_millicores", "Below this idle CPU is scarce", milli(state.guard_milli)),
+        ("walras_lent_millicores", "Rights that are not needed", milli(state.lent_milli)),
         ("walras_price", "The published price", state.price),
         ("walras_multiplier", "The solver's own price", state.multiplier),
         ("mbcas_managed_pods", "Pods under the market", milli(pods)),
@@ -131,7 +152,9 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
         ("mbcas_total_need_milli", "All needs together", milli(state.need_milli)),
         ("mbcas_total_allocation_milli", "All grants together", milli(granted)),
         ("mbcas_total_capacity_milli", "CPU to divide", milli(state.capacity_milli)),
-    ]
+    ];
+    gauges.extend(measured);
+    gauges
 }
 
 fn counters(state: &NodeState, tally: &Tally) -> [(&'static str, &'static str, u64); 10] {

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             terms,
             "Terms { capacity: Millicores(7), fairness: Nash, demand_capped: false, \
-             previous_mode: Some(Congested) }"
+             previous_mode: Some(Congested), scarce: None, weight_unit: Weight(1000) }"
         );
     }
 

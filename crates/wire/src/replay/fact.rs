@@ -82,7 +82,7 @@ pub struct PodAdded {
     /// Default: the limit in force.
     #[schemars(with = "Option<Cpu>")]
     pub came_with_limit_milli: Option<Millicores>,
-    /// The request it came with before anybody sized it. Default: the request in force.
+    /// The request it came with before anybody sized it, where that is known.
     #[schemars(with = "Option<Cpu>")]
     pub came_with_request_milli: Option<Millicores>,
     /// The kernel's weight it came with, from 1 to 10000, where that is ours to divide anew.
@@ -397,7 +397,7 @@ impl PodAdded {
             limit: self.limit_milli,
             request: self.request_milli,
             came_with: CameWith {
-                request: self.came_with_request_milli.or(self.request_milli),
+                request: self.came_with_request_milli,
                 limit: Some(self.came_with_limit_milli.unwrap_or(self.limit_milli))
                     .filter(|limit| !limit.is_unlimited()),
                 weight: self.came_with_weight,

@@ -6,6 +6,7 @@ const FIXTURE: &str = include_str!("../../../testdata/params.txt");
 
 fn rules() -> Rules {
     Rules {
+        cap_rule: CapRule::Loose,
         baseline: Millicores::new(100),
         node: Millicores::new(4000),
         guaranteed: false,

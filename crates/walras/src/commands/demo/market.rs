@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use walras_core::node::Node;
 use walras_core::profile::Profile;
-use walras_core::units::{Millicores, Moment, Span};
+use walras_core::units::{Moment, Span};
 use walras_host::adopt::{AdoptRules, Glob, Reach, Rule};
 use walras_host::board::{Board, Identity, Tally};
 use walras_host::drive::{Cgroups, Drive, Outside, Terms};

@@ -107,7 +107,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, app: &App, state: &NodeState) {
         ("usage", state.usage_milli, state.capacity_milli),
         ("need", state.need_milli, state.capacity_milli),
         ("requests", state.request_milli, state.capacity_milli),
-        ("limits", state.limit_milli, state.limit_budget_milli),
+        ("idle", state.idle_milli.unwrap_or_default(), state.capacity_milli),
     ];
     let [left, right] = Layout::horizontal([Constraint::Fill(1); 2]).spacing(2).areas(meters);
     for (place, (name, part, whole)) in amounts.into_iter().enumerate() {

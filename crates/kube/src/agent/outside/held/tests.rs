@@ -6,6 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use walras_cgroup::Version;
 use walras_core::node::Why;
+use walras_core::profile::CapRule;
 use walras_core::smooth::weight::KernelWeight;
 use walras_core::units::PodUid;
 
@@ -41,6 +42,7 @@ fn pod(ids: [&str; 2]) -> Arc<Pod> {
 
 fn params(pod: &Pod) -> Params {
     let rules = Rules {
+        cap_rule: CapRule::Loose,
         baseline: Millicores::new(100),
         node: Millicores::new(4000),
         guaranteed: false,
