@@ -17,6 +17,7 @@ use crate::claim::Nature;
 use crate::demand::Signal;
 use crate::profile::Profile;
 use crate::smooth;
+use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
 /// Whoever waits for this much of a second waits,
@@ -77,12 +78,14 @@ impl Node {
                     pod.containment =
                         Some(Containment { waiting: waiting.clone(), idle, since: now });
                     pod.contained_at = Some(pod.in_force.limit);
+                    pod.was_released = false;
                     let uid = pod.uid().clone();
                     self.note(Note::ContainedFor { uid, waiting, idle });
                 }
                 (_, true) if !stays => {
                     pod.containment = None;
                     pod.contained_at = None;
+                    pod.was_released = true;
                     let uid = pod.uid().clone();
                     self.note(Note::Released { uid });
                 }
@@ -93,7 +96,12 @@ impl Node {
     }
 
     /// Lets the caps of contained pods follow what is idle.
-    pub(super) fn follow_contained(&mut self, now: Moment, actions: &mut Vec<(usize, Action)>) {
+    pub(super) fn follow_contained(
+        &mut self,
+        kernel_weights: &[KernelWeight],
+        now: Moment,
+        actions: &mut Vec<(usize, Action)>,
+    ) {
         let weights: u64 = self
             .pods
             .iter()
@@ -103,7 +111,7 @@ impl Node {
         if weights == 0 {
             return;
         }
-        let (idle, guard) = (self.idle_now(), self.guard());
+        let (idle, guard, capacity) = (self.idle_now(), self.guard(), self.capacity);
         let whole = Millicores::new(weights);
         for (place, pod) in self.pods.iter_mut().enumerate() {
             let (Some(containment), Some(recent)) = (&pod.containment, pod.recent) else {
@@ -117,11 +125,16 @@ impl Node {
                 .saturating_sub(less)
                 .max(grant)
                 .max(pod.bounds.min())
-                .min(pod.bounds.max())
-                .round_up_to(self.profile.rounding_milli);
+                .round_up_to(self.profile.rounding_milli)
+                .min(pod.bounds.max());
+            // What a limit has above the whole node is not worth steps of its own.
+            let present = pod.in_force.limit.min(capacity.max(cap));
+            let cap = smooth::limit_step(&self.profile, present, cap);
             let why = Why::Contained { waiting: containment.waiting.clone(), idle, grant };
             if pod.is_worth_a_change(cap, &self.profile, now) {
                 pod.contained_at = Some(cap);
+                let known = pod.in_force.weight;
+                pod.in_force.weight = known.or_else(|| kernel_weights.get(place).copied());
                 actions.push((place, pod.set_cap(cap, why, now)));
             }
         }

@@ -31,7 +31,7 @@ use crate::demand::Sample;
 use crate::learn::QTable;
 use crate::market::Mode;
 use crate::need::Bounds;
-use crate::profile::Profile;
+use crate::profile::{CapRule, Profile, WeightSource};
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
 
@@ -69,6 +69,9 @@ pub struct Node {
     last_slow: Moment,
     /// A raise found no room: the market should be cleared without waiting for the slow loop.
     clear_wanted: bool,
+    /// A pod arrived and has no standing weight yet, which makes it next to nothing beside those
+    /// that have one: the market is to be cleared at once.
+    joined: bool,
     notes: Vec<Note>,
     notes_dropped: u64,
 }
@@ -159,6 +162,7 @@ impl Node {
             last_fast: Moment::ORIGIN,
             last_slow: Moment::ORIGIN,
             clear_wanted: false,
+            joined: false,
             notes: Vec::new(),
             notes_dropped: 0,
         }
@@ -173,6 +177,7 @@ impl Node {
     /// A pod arrived, or came back with other facts.
     pub fn pod_added(&mut self, facts: PodFacts, now: Moment) {
         let now = self.time_passed(now);
+        self.joined = true;
         match self.find(&facts.uid) {
             Ok(place) => {
                 self.note(Note::PodReplaced { uid: facts.uid.clone() });
@@ -305,10 +310,15 @@ impl Node {
     /// When the next tick is due, and of which loop. What is overdue is due now.
     #[must_use]
     pub fn next_wake(&self) -> (Moment, Loop) {
-        let slow_gap = if self.clear_wanted {
-            self.profile.clear_gap_ms.min(self.profile.slow_loop_interval_ms)
+        let profile = &self.profile;
+        let stands =
+            profile.cap_rule == CapRule::Loose && profile.weight_source == WeightSource::Standing;
+        let slow_gap = if self.joined && stands {
+            profile.fast_loop_interval_ms
+        } else if self.clear_wanted {
+            profile.clear_gap_ms.min(profile.slow_loop_interval_ms)
         } else {
-            self.profile.slow_loop_interval_ms
+            profile.slow_loop_interval_ms
         };
         let slow_at = self.last_slow + slow_gap;
         let fast_at = self.last_fast + self.profile.fast_loop_interval_ms;

@@ -114,6 +114,8 @@ pub(super) struct Pod {
     pub(super) contained_at: Option<Millicores>,
     /// The same where caps are loose: for whom, and since when.
     pub(super) containment: Option<Containment>,
+    /// Whether it was contained and has not been raised since.
+    pub(super) was_released: bool,
     pub(super) came_with: CameWith,
     pub(super) nature: Nature,
     /// What it did in its last whole second.
@@ -177,6 +179,7 @@ impl Pod {
             cut_since: None,
             contained_at: None,
             containment: None,
+            was_released: false,
             came_with: facts.came_with,
             nature: facts.nature,
             second: None,

@@ -30,6 +30,16 @@ struct Tick<'a> {
     now: Moment,
 }
 
+/// The cap a pod should have.
+#[derive(Clone, Copy)]
+struct LooseCap {
+    amount: Millicores,
+    /// What of it does not rest on use. Use moves all the time, and a little is not worth a change;
+    /// a promise is kept to the last millicore.
+    promised: Millicores,
+    rests_on: RestsOn,
+}
+
 /// What one pod is to have.
 struct Plan {
     limit: Millicores,
@@ -65,6 +75,7 @@ impl Node {
     pub(super) fn serve_at_once(&mut self, now: Moment) -> Vec<Action> {
         let idle = self.idle_now();
         let room = idle.saturating_sub(self.guard());
+        let weights = self.weights_if_unknown();
         let mut actions = Vec::new();
         for place in 0..self.pods.len() {
             let pod = &mut self.pods[place];
@@ -112,10 +123,11 @@ impl Node {
             let rounded = target.round_up_to(self.profile.rounding_milli).min(max);
             let target = smooth::limit_step(&self.profile, limit, rounded);
             pod.boost.raised(target, &self.profile, now);
+            pod.in_force.weight = pod.in_force.weight.or_else(|| weights.get(place).copied());
             let (profile, mode) = (&self.profile, self.mode);
             actions.push((place, pod.raise_limit(target, profile, mode, why)));
         }
-        self.follow_contained(now, &mut actions);
+        self.follow_contained(&weights, now, &mut actions);
         actions.sort_by_key(|(place, _)| *place);
         actions.into_iter().map(|(_, action)| action).collect()
     }
@@ -130,6 +142,13 @@ impl Node {
             },
             |look| look.idle,
         )
+    }
+
+    /// The weights of all pods if that of some is not known, as before its first clearing; what
+    /// would be guessed from the pod alone could be the whole node beside standing weights.
+    fn weights_if_unknown(&self) -> Vec<KernelWeight> {
+        let is_unknown = self.pods.iter().any(|pod| pod.in_force.weight.is_none());
+        if is_unknown { self.weights() } else { Vec::new() }
     }
 
     fn weights(&self) -> Vec<KernelWeight> {
@@ -155,8 +174,8 @@ impl Pod {
         Standing { right: self.bounds.min(), weight, came_with: self.came_with.weight }
     }
 
-    /// The cap it should have, and what that rests on.
-    fn loose_cap(&self, tick: &Tick<'_>) -> (Millicores, RestsOn) {
+    /// The cap it should have.
+    fn loose_cap(&self, tick: &Tick<'_>) -> LooseCap {
         let granted = self.grant.map_or(Millicores::ZERO, |grant| grant.amount);
         let used = self.peak.value().scale_floor(tick.profile.peak_factor);
         let floors = [
@@ -167,18 +186,25 @@ impl Pod {
             (granted, RestsOn::Grant),
         ];
         let (mut cap, mut rests_on) = floors[0];
+        let mut promised = cap;
         for (floor, what) in floors {
             if floor > cap {
                 (cap, rests_on) = (floor, what);
             }
+            if !matches!(what, RestsOn::Peak | RestsOn::Grant) {
+                promised = promised.max(floor);
+            }
         }
         let most = self.most(tick.capacity);
-        if cap > most {
-            (most, RestsOn::Max)
-        } else if cap.is_unlimited() {
-            (cap, RestsOn::NoLimit)
+        let round = |cap: Millicores| cap.round_up_to(tick.profile.rounding_milli).min(most);
+        let promised = round(promised);
+        if promised.is_unlimited() {
+            LooseCap { amount: most, promised, rests_on: RestsOn::NoLimit }
+        } else if cap > most {
+            let rests_on = if most.is_unlimited() { rests_on } else { RestsOn::Max };
+            LooseCap { amount: most, promised, rests_on }
         } else {
-            (cap.round_up_to(tick.profile.rounding_milli).min(most), rests_on)
+            LooseCap { amount: round(cap), promised, rests_on }
         }
     }
 
@@ -200,22 +226,21 @@ impl Pod {
             cooldown_until: self.last_change.map_or(tick.now, |at| at + profile.cooldown_ms),
         };
         let in_force = self.in_force;
-        let (cap, rests_on) = self.loose_cap(tick);
-        let (limit, mut due, why) = match self.contained_at {
+        let cap = self.loose_cap(tick);
+        let (limit, mut due) = match self.contained_at {
             // Decided where containment is.
-            Some(_) => (in_force.limit, None, Why::Trimmed),
-            None => {
-                let (limit, due) = self.damped(cap, rests_on, &guards, tick);
-                (limit, due, Why::Cap { shrinks: limit < in_force.limit, rests_on })
-            }
+            Some(_) => (in_force.limit, None),
+            None => self.damped(&cap, &guards, tick),
         };
         let mut request = self.request_wish().min(limit);
         if request != in_force.request && tick.now < guards.cooldown_until {
             due = Some(due.unwrap_or(guards.cooldown_until).min(guards.cooldown_until));
             request = in_force.request.min(limit);
         }
-        let why = if limit != in_force.limit {
-            why
+        let why = if limit > in_force.limit && core::mem::take(&mut self.was_released) {
+            Why::Released
+        } else if limit != in_force.limit {
+            Why::Cap { shrinks: limit < in_force.limit, rests_on: cap.rests_on }
         } else if request != in_force.request {
             Why::RequestRestored { request }
         } else {
@@ -227,28 +252,29 @@ impl Pod {
     /// Where the cap moves to from what is in force, and when if not yet.
     fn damped(
         &mut self,
-        cap: Millicores,
-        rests_on: RestsOn,
+        cap: &LooseCap,
         guards: &Guards,
         tick: &Tick<'_>,
     ) -> (Millicores, Option<Moment>) {
-        let in_force = self.in_force.limit;
-        // What rests on use moves all the time, and a little is not worth a change; what rests on a
-        // promise is kept to the last millicore.
-        let promised = !matches!(rests_on, RestsOn::Peak | RestsOn::Grant);
-        if cap > in_force && promised {
-            self.limit_track.was_set(cap);
+        let (in_force, amount) = (self.in_force.limit, cap.amount);
+        if amount.is_unlimited() && in_force.is_unlimited() {
+            return (in_force, None);
+        }
+        if cap.promised > in_force {
+            self.limit_track.was_set(amount);
             return if tick.now < guards.cooldown_until {
                 (in_force, Some(guards.cooldown_until))
-            } else if cap.is_unlimited() {
-                (cap, None)
+            } else if amount.is_unlimited() {
+                (amount, None)
             } else {
-                (smooth::limit_step(tick.profile, in_force, cap), None)
+                (smooth::limit_step(tick.profile, in_force, amount), None)
             };
         }
-        let wish = Wish::Limit { amount: cap, most: cap };
+        // What a limit has above the whole node is not worth steps of its own.
+        let present = in_force.min(tick.capacity.max(amount));
+        let wish = Wish::Limit { amount, most: amount };
         let verdict =
-            smooth::damp(tick.profile, &mut self.limit_track, in_force, wish, guards, tick.now);
+            smooth::damp(tick.profile, &mut self.limit_track, present, wish, guards, tick.now);
         match verdict {
             Verdict::Keep => (in_force, None),
             Verdict::Hold(until) => (in_force, Some(until)),

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::pod::Pod;
-use super::{Action, Loop, Node, Note, Outcome, Why};
+use super::{Action, Loop, Node, Note, Outcome, RestsOn, Why};
 use crate::boost::{self, BurstRoom};
 use crate::demand::{self, Reading};
 use crate::market::{Clearing, Grant, Mode, SURVIVAL_FLOOR};
@@ -49,6 +49,7 @@ impl Node {
         let now = self.time_passed(now);
         self.last_slow = now;
         self.clear_wanted = false;
+        self.joined = false;
         self.estimate_needs(now);
         let clearing = self.clear_with_bids();
         self.adopt(&clearing);
@@ -367,7 +368,7 @@ impl Pod {
         if plan.request != plan.wished.request {
             self.request_track.was_set(plan.request);
         }
-        let why = self.why(plan, moved, self.grant?);
+        let why = self.why(plan, moved, self.grant?, profile);
         let (limit, request) = (plan.limit, plan.request);
         self.in_force.limit = limit;
         self.in_force.request = request;
@@ -376,17 +377,22 @@ impl Pod {
         Some(Action { uid: self.uid().clone(), limit, request, weight, burst, why })
     }
 
-    fn why(&self, plan: &Plan, moved: bool, grant: Grant) -> Why {
+    fn why(&self, plan: &Plan, moved: bool, grant: Grant, profile: &Profile) -> Why {
         let limit_cut = plan.limit < self.in_force.limit;
         let request_cut = plan.request < self.in_force.request;
+        // Who gets a larger limit is not told that it gets less, whatever becomes of its request.
+        let raised = plan.limit > self.in_force.limit;
         let forced = (limit_cut && plan.limit < plan.wished.limit)
             || (request_cut && plan.request < plan.wished.request);
         if !moved {
             Why::Trimmed
         } else if forced {
-            Why::Forced { grant: grant.amount }
+            Why::Forced { raised, grant: grant.amount }
+        } else if raised && plan.limit <= profile.limit_floor_milli && grant.need < plan.limit {
+            // It needs less than it gets: no cap is tighter.
+            Why::Cap { shrinks: false, rests_on: RestsOn::Comfort }
         } else {
-            let shrinks = limit_cut || request_cut;
+            let shrinks = limit_cut || (request_cut && !raised);
             Why::Market { shrinks, need: grant.need, grant: grant.amount, reason: grant.reason }
         }
     }

@@ -75,6 +75,8 @@ pub enum Why {
     Released,
     /// The sums did not fit, so the pod had to give way.
     Forced {
+        /// Whether only its request had to, while its limit grows.
+        raised: bool,
         /// What it was granted.
         grant: Millicores,
     },
@@ -101,7 +103,7 @@ impl fmt::Display for RestsOn {
             Self::Comfort => "what every cap has",
             Self::Peak => "the most it used within a day, and a tenth",
             Self::Grant => "what it was granted",
-            Self::NoLimit => "none, as it came",
+            Self::NoLimit => "the whole node",
             Self::Max => "the most it may have",
         })
     }
@@ -138,20 +140,35 @@ impl fmt::Display for Why {
                     write!(f, "needs {need}; {grant} would be left for it if all asked at once")
                 }
             },
+            Self::Cap { shrinks: true, rests_on: RestsOn::Max } => {
+                f.write_str("its cap comes down to the most it may have")
+            }
             Self::Cap { shrinks: true, rests_on } => {
                 write!(f, "has not needed more for a while: its cap goes back to {rests_on}")
             }
-            Self::Cap { shrinks: false, rests_on } => write!(f, "its cap is at least {rests_on}"),
-            Self::RequestRestored { request } => {
-                write!(f, "its request goes back to the {request} it came with")
+            Self::Cap { shrinks: false, rests_on: RestsOn::NoLimit } => {
+                f.write_str("may have the whole node, so it has no limit")
             }
+            // The largest step may leave some of it for later.
+            Self::Cap { shrinks: false, rests_on } => {
+                write!(f, "its cap is to be at least {rests_on}")
+            }
+            Self::RequestRestored { request } => {
+                write!(f, "its request follows what it came with: {request}")
+            }
+            // It may be raised while that is so: what is idle is named, and not called little.
             Self::Contained { waiting, idle, grant } => write!(
                 f,
-                "takes all it can get, so it is held to its grant of {grant} and what is left, \
-                 because {waiting} waits and only {idle} of the node are idle"
+                "takes all it can get, so it is held to its grant of {grant} and its part of what \
+                 is idle, now {idle}: {waiting} had to wait"
             ),
             Self::Released => f.write_str("nobody has to wait for it any more"),
-            Self::Forced { grant } => {
+            Self::Forced { raised: true, grant } => write!(
+                f,
+                "its limit grows with its need, but all pods together requested too much: it was \
+                 granted {grant}"
+            ),
+            Self::Forced { raised: false, grant } => {
                 write!(f, "granted {grant}: cut because all pods together had too much")
             }
             Self::Trimmed => f.write_str("only its weight or burst buffer follows the market"),
