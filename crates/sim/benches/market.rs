@@ -106,7 +106,14 @@ fn bids(pods: &[Pod]) -> Vec<Bid> {
 fn terms(bids: &[Bid], fairness: Fairness, percent: u32) -> Terms {
     let needs: Millicores = bids.iter().map(Bid::need).sum();
     let capacity = needs.scale_floor(Ratio::from_percent(percent));
-    Terms { capacity, fairness, demand_capped: true, previous_mode: None }
+    Terms {
+        capacity,
+        fairness,
+        demand_capped: true,
+        previous_mode: None,
+        scarce: None,
+        weight_unit: Weight::ONE,
+    }
 }
 
 fn params(pod: &Pod) -> PodParams {

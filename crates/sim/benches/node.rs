@@ -1,6 +1,7 @@
 //! How long one tick of a node takes, with a fresh sample of every pod, which is not counted.
 
 use divan::Bencher;
+use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::{Node, PodFacts};
 use walras_core::profile::Profile;
@@ -90,6 +91,8 @@ impl Town {
                     weight: Weight::ONE,
                     limit: Millicores::new(400),
                     request: None,
+                    came_with: CameWith { request: None, limit: Some(Millicores::new(400)) },
+                    nature: Nature::Unknown,
                 },
                 now,
             );

@@ -60,6 +60,11 @@ pub const CONTESTANTS: &[Contestant] = &[
     contestant("walras", "the market, by cgroup writes", market(direct, Actuation::Cgroup)),
     contestant("walras-api", "the market, by API calls", market(api, Actuation::Api)),
     contestant(
+        "walras-tight",
+        "the market with the smallest caps that keep latency",
+        market(|| Profile::TIGHT, Actuation::Cgroup),
+    ),
+    contestant(
         "walras-learning",
         "the market with learned bids",
         market(|| learning(direct()), Actuation::Cgroup),

@@ -4,7 +4,7 @@
 //! same facts, fed to equal nodes, give equal outcomes.
 
 use walras_core::demand::Sample;
-use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
 use walras_core::profile::Profile;
 use walras_core::units::{Millicores, Moment, PodUid};
 
@@ -29,6 +29,11 @@ pub enum Fact {
         uid: PodUid,
         /// What was read.
         sample: Sample,
+    },
+    /// The machine's counters were read.
+    MachineSampled {
+        /// What was read.
+        sample: MachineSample,
     },
     /// The node has another capacity.
     CapacityChanged {
@@ -82,6 +87,7 @@ pub fn feed(node: &mut Node, fact: &Fact) -> Option<Outcome> {
         Fact::PodAdded { pod, now } => node.pod_added(pod.clone(), *now),
         Fact::PodRemoved { uid } => node.pod_removed(uid),
         Fact::Sampled { uid, sample } => node.sampled(uid, *sample),
+        Fact::MachineSampled { sample } => node.machine_sampled(*sample),
         Fact::CapacityChanged { capacity } => node.capacity_changed(*capacity),
         Fact::LatencyJudged { uid, missed } => node.latency_judged(uid, *missed),
         Fact::TookEffect { uid, at } => node.limit_took_effect(uid, *at),

@@ -7,6 +7,7 @@
 mod tests {
     use std::num::NonZeroUsize;
 
+    use walras_core::claim::{CameWith, Nature};
     use walras_core::need::Bounds;
     use walras_core::node::{Node, PodFacts};
     use walras_core::profile::{Profile, ProfileName};
@@ -101,6 +102,8 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::new(400),
             request: None,
+            came_with: CameWith { request: None, limit: Some(Millicores::new(400)) },
+            nature: Nature::Unknown,
         }
     }
 }

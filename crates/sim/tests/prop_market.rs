@@ -211,7 +211,15 @@ mod tests {
         let margin = capacity * HYSTERESIS_BAND.millionths() / Ratio::ONE.millionths();
         let in_band = needs > capacity - margin && needs < capacity + margin;
         let mode = clearing.mode;
-        if mode == actual {
+        if let Some(scarce) = terms.scarce {
+            // What was measured is the label, and only rights that do not fit are worse than that.
+            let expected = match (scarce, actual) {
+                (false, _) => Mode::Uncongested,
+                (true, Mode::Overloaded) => Mode::Overloaded,
+                (true, Mode::Congested | Mode::Uncongested) => Mode::Congested,
+            };
+            ensure!(mode == expected, "{mode}, not {expected} under {terms:?}");
+        } else if mode == actual {
             let kept = matches!(terms.previous_mode, Some(Mode::Uncongested | Mode::Congested));
             ensure!(
                 !in_band
@@ -258,16 +266,20 @@ mod tests {
             };
             ensure!(reduction == expected, "{grant:?} for {bid:?} under {terms:?}");
             ensure!(reduction <= Ratio::ONE, "{grant:?} for {bid:?} under {terms:?}");
+            let idle = terms.scarce == Some(false);
             let fits = match grant.reason {
                 Reason::NeedMet | Reason::AtMax => actual == Mode::Uncongested && missing == 0,
                 Reason::AtMin => actual != Mode::Overloaded && grant.amount == bid.min(),
                 Reason::Filled => actual == Mode::Congested && missing == 0,
-                Reason::Cut => actual == Mode::Congested && missing > 0,
-                Reason::MinScaled => actual == Mode::Overloaded && grant.amount <= bid.min(),
+                Reason::Cut => actual == Mode::Congested && missing > 0 && !idle,
+                Reason::MinScaled => {
+                    actual == Mode::Overloaded && grant.amount <= bid.min() && !idle
+                }
                 Reason::SurvivalFloor => {
                     actual == Mode::Overloaded && grant.amount == SURVIVAL_FLOOR.min(bid.max())
                 }
-                Reason::EqualSplit => actual == Mode::Overloaded,
+                Reason::EqualSplit => actual == Mode::Overloaded && !idle,
+                Reason::IfAllAsked => actual != Mode::Uncongested && idle,
             };
             ensure!(fits, "{grant:?} for {bid:?} under {terms:?}, which is {actual}");
         }

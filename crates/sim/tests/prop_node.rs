@@ -10,7 +10,7 @@ mod cases;
 mod tests {
     use std::collections::BTreeSet;
 
-    use walras_core::node::{Loop, Outcome};
+    use walras_core::node::{Action, Loop, Outcome, Why};
     use walras_core::profile::Profile;
     use walras_core::rng::Rng;
     use walras_core::units::Moment;
@@ -82,6 +82,7 @@ mod tests {
                     Fact::PodAdded { .. }
                     | Fact::PodRemoved { .. }
                     | Fact::Sampled { .. }
+                    | Fact::MachineSampled { .. }
                     | Fact::CapacityChanged { .. }
                     | Fact::LatencyJudged { .. }
                     | Fact::TookEffect { .. }
@@ -142,6 +143,10 @@ mod tests {
                 Loop::Fast => "fast ticks",
                 Loop::Slow => mode,
             });
+            let contained = |action: &Action| matches!(action.why, Why::Contained { .. });
+            if outcome.actions.iter().any(contained) {
+                cases.count("fast ticks that contain");
+            }
             if !outcome.actions.is_empty() {
                 cases.count(&format!("{tick} ticks that act"));
             }

@@ -5,6 +5,7 @@ mod town;
 
 #[cfg(test)]
 mod tests {
+    use walras_core::claim::{CameWith, Nature};
     use walras_core::demand::Sample;
     use walras_core::need::Bounds;
     use walras_core::node::{Node, PodFacts};
@@ -66,6 +67,8 @@ mod tests {
                 weight: Weight::ONE,
                 limit: Millicores::new(limit),
                 request: None,
+                came_with: CameWith { request: None, limit: Some(Millicores::new(limit)) },
+                nature: Nature::Unknown,
             };
             let start = Moment::from_ms(100_000);
             node.pod_added(facts, start);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
@@ -32,6 +32,7 @@ pub struct World {
     /// What the node's clock is ahead of that. It steps now and then.
     clock_ahead: Span,
     pods: BTreeMap<PodUid, Running>,
+    machine: Counted,
 }
 
 /// A world drawn from `seed`, and the beginning of its story.
@@ -41,6 +42,15 @@ pub fn begin(seed: u64) -> (World, Story) {
     let profile = profile(&mut world.rng);
     let story = Story { capacity: world.capacity, profile, facts: Vec::new() };
     (world, story)
+}
+
+/// What the machine has counted, and how much of it is idle for now.
+#[derive(Clone, Debug)]
+struct Counted {
+    since: Moment,
+    idle_us: u64,
+    busy_us: u64,
+    idle_percent: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -57,7 +67,8 @@ impl World {
         let capacity = capacity(&mut rng);
         let time = Moment::from_ms(spread(&mut rng, 100_000_000));
         let clock_ahead = Span::from_s(3600);
-        Self { rng, capacity, time, clock_ahead, pods: BTreeMap::new() }
+        let machine = Counted { since: time, idle_us: 0, busy_us: 0, idle_percent: 50 };
+        Self { rng, capacity, time, clock_ahead, pods: BTreeMap::new(), machine }
     }
 
     /// Lets about `count` things happen to `node`, writes them into `story`, and says what the
@@ -96,7 +107,8 @@ impl World {
                 Fact::TookEffect { uid: self.any_uid(), at: back(self.clock(), late) }
             }
             23..=26 => self.limit_found(),
-            27..=64 => self.sampled(),
+            27..=35 => self.machine_sampled(),
+            36..=64 => self.sampled(),
             65..=84 => Fact::Ticked { tick: Loop::Fast, now: self.clock() },
             _ => Fact::Ticked { tick: Loop::Slow, now: self.clock() },
         };
@@ -167,6 +179,32 @@ impl World {
             pod.limit = limit;
         }
         Fact::LimitFound { uid, limit }
+    }
+
+    /// What is idle goes its own way: others than these pods use the machine, too.
+    fn machine_sampled(&mut self) -> Fact {
+        let (rng, machine) = (&mut self.rng, &mut self.machine);
+        let passed_us = self.time.since(machine.since).as_us();
+        let whole_us =
+            u64::try_from(u128::from(passed_us) * u128::from(self.capacity.get()) / 1000)
+                .unwrap_or(u64::MAX);
+        let idle_us = whole_us / 100 * machine.idle_percent;
+        machine.since = self.time;
+        machine.idle_us = machine.idle_us.saturating_add(idle_us);
+        machine.busy_us = machine.busy_us.saturating_add(whole_us - idle_us);
+        if percent(rng, 20) {
+            machine.idle_percent = one_of(rng, &[0, 0, 1, 5, 12, 30, 100]);
+        }
+        match rng.below(100) {
+            0..=2 => machine.idle_us = 0,
+            3..=4 => machine.busy_us = 0,
+            _ => {}
+        }
+        let (idle, busy) = (Span::from_us(machine.idle_us), Span::from_us(machine.busy_us));
+        let late = Span::from_ms(spread(&mut self.rng, 5000));
+        let clock = self.clock();
+        let at = if percent(&mut self.rng, 5) { back(clock, late) } else { clock };
+        Fact::MachineSampled { sample: MachineSample { at, idle, busy } }
     }
 
     fn sampled(&mut self) -> Fact {

@@ -152,7 +152,14 @@ mod tests {
             })
             .collect();
         let capacity = Millicores::new(capacity);
-        let terms = Terms { capacity, fairness, demand_capped: true, previous_mode: None };
+        let terms = Terms {
+            capacity,
+            fairness,
+            demand_capped: true,
+            previous_mode: None,
+            scarce: None,
+            weight_unit: Weight::ONE,
+        };
         grants(&terms, &bids).iter().map(Exact::to_string).collect::<Vec<_>>().join(" ")
     }
 

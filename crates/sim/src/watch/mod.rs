@@ -1,13 +1,16 @@
 //! Holds a node to its promises: told every fact and every answer, it says which promise broke.
 //!
 //! The property tests call it. It keeps its own books from facts and actions alone and
-//! compares them with what the node reports, so neither can be wrong unnoticed.
+//! compares them with what the node reports, so neither can be wrong unnoticed. What is said here
+//! about budgets, bands and holds is about limits that are grants or small caps; what loose caps
+//! promise is in `loose`, what explanations do in `told`, and what all do in `whole`.
 //!
 //! Always: it judges only what the core documents; a tick it accepts changed nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use walras_core::claim::CameWith;
 use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
 use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
@@ -31,18 +34,23 @@ pub struct Watch {
     last_fast: Moment,
     last_slow: Moment,
     clear_wanted: bool,
+    /// Whether a pod has arrived since the last slow tick.
+    joined: bool,
     /// How far all limits together may exceed the budget until the next slow tick.
     brought: Millicores,
     /// Whether what was in force before the current tick added up.
     fitted: bool,
     /// Whether the last slow tick lowered a limit by as much as the controller accepts at once.
     stepped: bool,
+    /// What was idle when the machine was last looked at.
+    machine: Looked,
 }
 
 /// What is known of one pod from outside.
 #[derive(Clone, Debug)]
 struct Seen {
     bounds: Bounds,
+    came_with: CameWith,
     in_force: InForce,
     added_at: Moment,
     last_change: Option<Moment>,
@@ -78,9 +86,11 @@ impl Watch {
             last_fast: Moment::ORIGIN,
             last_slow: Moment::ORIGIN,
             clear_wanted: false,
+            joined: false,
             brought: Millicores::ZERO,
             fitted: true,
             stepped: false,
+            machine: Looked::default(),
         }
     }
 
@@ -105,6 +115,7 @@ impl Watch {
                     pod.sampled_since_clearing = true;
                 }
             }
+            Fact::MachineSampled { sample } => self.machine.sampled(sample),
             Fact::CapacityChanged { capacity } => {
                 let before = self.budget();
                 self.capacity = *capacity;
@@ -127,11 +138,13 @@ impl Watch {
 
     fn arrived(&mut self, pod: &PodFacts, now: Moment) {
         self.now = self.now.max(now);
+        self.joined = true;
         self.brought += pod.limit;
         let request = pod.request.unwrap_or(pod.bounds.min()).min(pod.limit);
         let in_force = InForce { limit: pod.limit, request, weight: None, burst: Millicores::ZERO };
         let seen = Seen {
             bounds: pod.bounds,
+            came_with: pod.came_with,
             in_force,
             added_at: self.now,
             last_change: None,
@@ -171,22 +184,41 @@ impl Watch {
             let Some(pod) = self.pods.get(&action.uid) else {
                 return Err(Broken(format!("an action for a pod that is gone: {action:?}")));
             };
-            match outcome.tick {
-                Loop::Fast => self.fast_action_is_right(pod, action),
-                Loop::Slow => self.slow_action_is_right(pod, action, outcome),
+            match (self.profile.cap_rule, outcome.tick) {
+                (CapRule::Grant | CapRule::Tight, Loop::Fast) => {
+                    self.fast_action_is_right(pod, action)
+                }
+                (CapRule::Grant | CapRule::Tight, Loop::Slow) => {
+                    self.slow_action_is_right(pod, action, outcome)
+                }
+                (CapRule::Loose, Loop::Fast) => self.loose_fast_action_is_right(pod, action, node),
+                (CapRule::Loose, Loop::Slow) => self.loose_slow_action_is_right(pod, action, node),
             }
+            .and_then(|()| told::is_true(&pod.in_force, action))
             .map_err(|Broken(words)| Broken(format!("{words}: {action:?}, from {pod:?}")))?;
         }
-        self.stepped = outcome.actions.iter().any(|action| self.is_full_step(action));
+        let is_loose = self.profile.cap_rule == CapRule::Loose;
+        self.stepped = !is_loose && outcome.actions.iter().any(|action| self.is_full_step(action));
+        let held = if is_loose { self.held_back(outcome) } else { BTreeSet::new() };
         self.take_over(outcome);
+        if is_loose {
+            self.refusals_are_right(outcome, node)?;
+        }
         match outcome.tick {
             Loop::Fast => self.last_fast = self.now,
             Loop::Slow => {
                 self.last_slow = self.now;
                 self.clear_wanted = self.stepped;
+                self.joined = false;
                 let limits = self.total(|in_force| in_force.limit);
                 self.brought = limits.saturating_sub(self.budget());
-                self.sums_fit(node)?;
+                if is_loose {
+                    self.caps_are_loose(outcome, &held, node)?;
+                    self.weights_are_right(node)?;
+                } else {
+                    self.sums_fit()?;
+                }
+                self.grants_fit(node)?;
                 self.needs_are_right(node)?;
             }
         }
@@ -201,8 +233,9 @@ impl Watch {
             if let Some(pod) = self.pods.get_mut(&action.uid) {
                 if action.limit != pod.in_force.limit {
                     pod.limit_set_at = now;
-                    // The cooldown is between two changes by the slow loop.
-                    if outcome.tick == Loop::Slow {
+                    // The cooldown is between two changes by the slow loop, or of who is contained.
+                    let follows = matches!(action.why, Why::Contained { .. });
+                    if outcome.tick == Loop::Slow || follows {
                         pod.last_change = Some(now);
                     }
                 }
@@ -235,7 +268,11 @@ impl Watch {
     }
 }
 
+mod loose;
+mod told;
 mod whole;
+
+use loose::Looked;
 
 // === impl Watch: promises about one action ===
 
@@ -301,10 +338,13 @@ impl Watch {
                     "a limit was forced to move inside its band, though everything fitted"
                 );
             }
-            Why::Cap { .. }
-            | Why::RequestRestored { .. }
-            | Why::Contained { .. }
-            | Why::Released => {}
+            Why::Cap { .. } => {
+                promise!(limit_moved, "a cap that did not move");
+                self.free_move_is_right(pod, action)?;
+            }
+            Why::RequestRestored { .. } | Why::Contained { .. } | Why::Released => {
+                return Err(Broken("a reason of loose caps".to_owned()));
+            }
             Why::Market { need, grant, reason, .. } => {
                 promise!(limit_moved || request_moved, "nothing moved by the market");
                 // Whoever takes all it can get may be held to less than it needs.
@@ -467,13 +507,14 @@ impl std::error::Error for Broken {}
 mod tests {
     use super::*;
     use crate::fact::feed;
+    use walras_core::claim::Nature;
     use walras_core::units::Weight;
 
     /// Feeds `facts` to a node of four cores, and to a watch that was told `capacity`.
     fn check(capacity: u32, facts: &[Fact], untold: usize) -> String {
         let story = Story {
             capacity: Millicores::from_cores(4),
-            profile: Profile::DIRECT,
+            profile: Profile::TIGHT,
             facts: facts.to_vec(),
         };
         let mut node = story.node();
@@ -500,6 +541,8 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::from_cores(2),
             request: None,
+            came_with: CameWith { request: None, limit: Some(Millicores::from_cores(2)) },
+            nature: Nature::Unknown,
         };
         vec![
             Fact::PodAdded { pod: pod("one"), now },
@@ -517,6 +560,27 @@ mod tests {
     fn sums_that_do_not_fit_are_told() {
         let words = check(1, &two_pods_and_a_clearing(), usize::MAX);
         assert_eq!(words, "requests of 4000m exceed a capacity of 1000m");
+    }
+
+    #[test]
+    fn a_loose_cap_below_what_the_pod_came_with_is_told() {
+        let facts = two_pods_and_a_clearing();
+        let profile = Profile::DIRECT;
+        let story = Story { capacity: Millicores::from_cores(4), profile, facts };
+        let (mut node, mut watch) = (story.node(), Watch::new(&story));
+        let mut words = String::new();
+        for mut fact in story.facts {
+            let outcome = feed(&mut node, &fact);
+            // The node does not know what the watch does: that it came with more.
+            if let Fact::PodAdded { pod, .. } = &mut fact {
+                pod.came_with.limit = Some(Millicores::from_cores(3));
+            }
+            if let Err(broken) = watch.saw(&fact, outcome.as_ref(), &node) {
+                words = broken.to_string();
+            }
+        }
+        let expected = "one has 2000m and came with Some(Millicores(3000)), of at most 1024000m";
+        assert_eq!(words, expected);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use walras_core::market::Mode;
 use walras_core::node::{InForce, Loop, Node, Outcome};
+use walras_core::profile::CapRule;
 use walras_core::units::{Millicores, PodUid};
 
 use super::{Broken, Watch};
 
 impl Watch {
-    /// After a slow tick, everything adds up.
-    pub(super) fn sums_fit(&self, node: &Node) -> Result<(), Broken> {
+    /// After a slow tick, everything that is set adds up.
+    pub(super) fn sums_fit(&self) -> Result<(), Broken> {
         let (capacity, budget) = (self.capacity, self.budget());
         let requests = self.total(|in_force| in_force.request);
         promise!(requests <= capacity, "requests of {requests} exceed a capacity of {capacity}");
@@ -18,6 +19,12 @@ impl Watch {
             limits <= budget || self.stepped,
             "limits of {limits} exceed a budget of {budget}"
         );
+        Ok(())
+    }
+
+    /// Everybody was granted something, and no more than there is.
+    pub(super) fn grants_fit(&self, node: &Node) -> Result<(), Broken> {
+        let capacity = self.capacity;
         let granted = node.pods().filter_map(|pod| pod.grant.map(|grant| grant.amount)).sum();
         promise!(capacity >= granted, "grants of {granted} exceed a capacity of {capacity}");
         promise!(node.pods().all(|pod| pod.grant.is_some()), "a pod was not granted anything");
@@ -33,7 +40,14 @@ impl Watch {
             let Some(need) = report.need else {
                 return Err(Broken(format!("{} was cleared without a need", report.uid)));
             };
-            promise!(pod.bounds.clamp(need) == need, "{} needs {need}", report.uid);
+            // Where caps are loose a right is not a need: what is not needed is lent.
+            let is_within = match self.profile.cap_rule {
+                CapRule::Grant | CapRule::Tight => pod.bounds.clamp(need) == need,
+                CapRule::Loose => need <= pod.bounds.max(),
+            };
+            promise!(is_within, "{} needs {need}", report.uid);
+            let lent = pod.bounds.min().saturating_sub(need);
+            promise!(report.lent == lent, "{} lends {}, not {lent}", report.uid, report.lent);
             promise!(
                 pod.sampled_since_clearing || pod.need.is_none_or(|before| before == need),
                 "{} was not sampled, and yet its need went from {:?} to {need}",
@@ -59,7 +73,7 @@ impl Watch {
         );
         let due = match outcome.wake_for {
             Loop::Fast => fast_due <= now,
-            Loop::Slow => slow_due <= now || self.clear_wanted,
+            Loop::Slow => slow_due <= now || self.clear_wanted || self.joined,
         };
         promise!(wake_at > now || due, "to be woken at once for no reason");
         Ok(())
@@ -84,7 +98,7 @@ impl Watch {
         }
         let limits = self.total(|in_force| in_force.limit);
         promise!(
-            limits <= self.budget() + self.brought,
+            self.profile.cap_rule == CapRule::Loose || limits <= self.budget() + self.brought,
             "limits of {limits} exceed a budget of {} by more than arrivals brought",
             self.budget()
         );

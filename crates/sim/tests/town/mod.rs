@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, Node, Outcome, PodFacts};
+use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
 use walras_core::profile::Profile;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
 use walras_sim::random::load::{Appetite, Load};
@@ -15,6 +16,9 @@ pub(crate) struct Town {
     pods: BTreeMap<PodUid, Inhabitant>,
     start: Moment,
     now: Moment,
+    capacity: Millicores,
+    /// What nobody used so far.
+    idle_us: u64,
 }
 
 struct Inhabitant {
@@ -45,22 +49,32 @@ impl Town {
                 weight: Weight::ONE,
                 limit: eater.limit,
                 request: None,
+                came_with: CameWith { request: None, limit: Some(eater.limit) },
+                nature: Nature::Unknown,
             };
             node.pod_added(facts, start);
             let load = Load::new(eater.appetite, 1, start);
             pods.insert(uid, Inhabitant { load, limit: eater.limit });
         }
-        Self { node, pods, start, now: start }
+        Self { node, pods, start, now: start, capacity, idle_us: 0 }
     }
 
     /// The next tick, whichever is due.
     pub(crate) fn tick(&mut self) -> Outcome {
         let (now, due) = self.node.next_wake();
+        let passed = now.since(self.now);
         self.now = now;
         let sampled: Vec<PodUid> = self.node.due_for_sample(now).cloned().collect();
+        let before_us = self.busy_us();
         for pod in self.pods.values_mut() {
             pod.load.run_until(now, pod.limit);
         }
+        let busy_us = self.busy_us();
+        let whole_us = self.capacity.get() * passed.as_us() / 1000;
+        // Pods that want more than there is are not held to it here: then nothing is idle.
+        self.idle_us += whole_us.saturating_sub(busy_us - before_us);
+        let (idle, busy) = (Span::from_us(self.idle_us), Span::from_us(busy_us));
+        self.node.machine_sampled(MachineSample { at: now, idle, busy });
         for uid in sampled {
             self.node.sampled(&uid, self.pods[&uid].load.sample(now));
         }
@@ -74,6 +88,10 @@ impl Town {
             self.node.limit_took_effect(&action.uid, now);
         }
         outcome
+    }
+
+    fn busy_us(&self) -> u64 {
+        self.pods.values().map(|pod| pod.load.sample(self.now).usage.as_us()).sum()
     }
 
     /// How much time has passed.

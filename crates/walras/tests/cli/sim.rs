@@ -255,7 +255,7 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
          greedy, twins, jobs, fleet\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
          even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
-         walras-api, walras-learning, walras-api-learning, walras-proportional, \
+         walras-api, walras-tight, walras-learning, walras-api-learning, walras-proportional, \
          walras-api-proportional, oracle\n"
     );
 }
