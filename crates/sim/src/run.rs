@@ -7,7 +7,7 @@
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, Span};
 
-use crate::load::Load;
+use crate::load::{Histogram, Load, LoadSpec};
 use crate::machine::{Counters, Machine, PERIOD_MS, SLICE_MS, Want};
 use crate::measure::PodTally;
 use crate::policy::{Actuation, Policy, Setting, View};
@@ -72,6 +72,8 @@ struct NodeRun<'a> {
     scenario: &'a Scenario,
     machine: Machine,
     pods: Vec<PodRun>,
+    /// What runs outside of all pods, in the group after theirs.
+    system: Option<SystemRun>,
     rng: Rng,
     pending: Vec<Pending>,
     // Kept from period to period, so that a period allocates nothing.
@@ -90,6 +92,13 @@ struct PodRun {
     setting: Option<Setting>,
     started_ms: f64,
     used_core_ms: f64,
+}
+
+/// What runs outside of all pods.
+struct SystemRun {
+    load: Load,
+    /// Stays empty, since nobody asks the system anything.
+    latencies: Histogram,
 }
 
 /// A setting on its way to the kernel.
@@ -118,14 +127,25 @@ impl<'a> NodeRun<'a> {
             })
             .collect();
         let count = pods.len();
+        let system = scenario.node.system.as_ref().map(|system| {
+            let load = LoadSpec::Usage { cores: system.cores.clone(), threads: node_cores };
+            let load = Load::new(load, None, pod_seed(scenario, number, count));
+            SystemRun { load, latencies: Histogram::default() }
+        });
+        let groups = count + usize::from(system.is_some());
+        let mut machine = Machine::new(node_cores, groups);
+        if let Some(system) = &scenario.node.system {
+            machine.group_mut(count).set_weight(system.weight);
+        }
         Self {
             scenario,
-            machine: Machine::new(node_cores, count),
+            machine,
             pods,
+            system,
             rng: Rng::from_seed(scenario.seed ^ u64::from(number)),
             pending: Vec::new(),
-            wants: vec![Want::default(); count],
-            got: vec![0.0; count],
+            wants: vec![Want::default(); groups],
+            got: vec![0.0; groups],
             counters: vec![Counters::default(); count],
             running: vec![false; count],
             missed: vec![false; count],
@@ -148,6 +168,9 @@ impl<'a> NodeRun<'a> {
                     None => Want::default(),
                 };
             }
+            if let (Some(system), Some(want)) = (&mut self.system, self.wants.last_mut()) {
+                *want = system.load.want(at_ms);
+            }
             self.machine.run_slice(&self.wants, &mut self.got);
             let cores = self.machine.cores();
             for (place, (pod, &got)) in self.pods.iter_mut().zip(&self.got).enumerate() {
@@ -157,6 +180,9 @@ impl<'a> NodeRun<'a> {
                     let ran = pod.load.run(at_ms, got, cores, pod.tally.minute_mut());
                     self.machine.gave_back(place, got - ran);
                 }
+            }
+            if let (Some(system), Some(&got)) = (&mut self.system, self.got.last()) {
+                system.load.run(at_ms, got, cores, &mut system.latencies);
             }
         }
     }
@@ -179,8 +205,9 @@ impl<'a> NodeRun<'a> {
             }
             if passed.is_multiple_of(60 * per_second) {
                 pod.close_minute();
+                let spec = &self.scenario.pods[place];
                 self.missed[place] =
-                    self.scenario.pods[place].slo_known && pod.tally.missed_last_minute();
+                    spec.managed && spec.slo_known && pod.tally.missed_last_minute();
             }
         }
         let now = Moment::from_ms(u64::from(passed) * u64::from(PERIOD_MS));
@@ -205,16 +232,22 @@ impl<'a> NodeRun<'a> {
             let pod = &mut self.pods[place];
             let over = spec.stop_s.is_some_and(|stop_s| begins_ms >= stop_s * 1000.0);
             if pod.setting.is_none() && !over && begins_ms >= spec.start_s * 1000.0 {
-                let setting = policy.pod_started(place, spec, now);
+                let setting = if spec.managed {
+                    policy.pod_started(place, spec, now)
+                } else {
+                    Setting::declared(spec)
+                };
                 pod.setting = Some(setting);
                 pod.started_ms = begins_ms;
-                self.running[place] = true;
+                self.running[place] = spec.managed;
                 apply(&mut self.machine, place, &setting);
             } else if pod.setting.is_some() && over {
                 pod.setting = None;
                 self.running[place] = false;
                 self.pending.retain(|pending| pending.place != place);
-                policy.pod_stopped(place, now);
+                if spec.managed {
+                    policy.pod_stopped(place, now);
+                }
             }
         }
     }
@@ -304,4 +337,112 @@ fn apply(machine: &mut Machine, place: usize, setting: &Setting) {
 #[expect(clippy::cast_precision_loss, reason = "no machine has 2^53 millicores")]
 pub(crate) fn cores(amount: Millicores) -> f64 {
     amount.get() as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Shape;
+    use crate::policy::declared;
+    use crate::scenario::{NodeSpec, PodSpec, Suite, SystemSpec};
+
+    /// A policy that knows pods by what it was told, and sets 100m for each of them all the time.
+    #[derive(Default)]
+    struct Strict {
+        started: Vec<usize>,
+        stopped: Vec<usize>,
+        idle: Span,
+        busy: Span,
+    }
+
+    const STRICT: Setting = Setting {
+        limit: Some(Millicores::new(100)),
+        request: Millicores::new(100),
+        weight: 100,
+        burst: Millicores::ZERO,
+    };
+
+    impl Policy for Strict {
+        fn pod_started(&mut self, place: usize, _: &PodSpec, _: Moment) -> Setting {
+            self.started.push(place);
+            STRICT
+        }
+
+        fn pod_stopped(&mut self, place: usize, _: Moment) {
+            self.stopped.push(place);
+        }
+
+        fn period_passed(
+            &mut self,
+            _: Moment,
+            view: &View<'_>,
+            settings: &mut Vec<(usize, Setting)>,
+        ) {
+            let running = view.running.iter().enumerate().filter(|(_, running)| **running);
+            settings.extend(running.map(|(place, _)| (place, STRICT)));
+            (self.idle, self.busy) = (view.idle, view.busy);
+        }
+
+        fn actuation(&self) -> Actuation {
+            Actuation::Cgroup
+        }
+    }
+
+    fn endless(name: &str, request: u64, limit: u64) -> PodSpec {
+        let load = LoadSpec::Batch { work_core_s: None, threads: 4.0, every_s: None };
+        let limit = Some(Millicores::new(limit));
+        PodSpec { limit, ..PodSpec::new(name, load, Millicores::new(request)) }
+    }
+
+    /// Ten seconds of a node of four cores.
+    fn ten_seconds(node: NodeSpec, pods: Vec<PodSpec>) -> Scenario {
+        Scenario {
+            name: "test".to_owned(),
+            about: String::new(),
+            suite: Suite::Other,
+            seed: 1,
+            duration_s: 10,
+            node,
+            nodes: 1,
+            pods,
+        }
+    }
+
+    /// What each pod used, in core-seconds to a tenth.
+    fn used(scenario: &Scenario, policy: &mut dyn Policy) -> Vec<f64> {
+        let pods = run_node(scenario, 0, policy, &mut Unwatched);
+        pods.iter().map(|pod| (pod.used_core_hours() * 36_000.0).round() / 10.0).collect()
+    }
+
+    fn four_cores() -> NodeSpec {
+        NodeSpec::new(Millicores::from_cores(4))
+    }
+
+    #[test]
+    fn a_pod_that_is_not_to_be_sized_keeps_what_was_declared_whatever_the_policy() {
+        let neighbour = PodSpec { managed: false, ..endless("neighbour", 1000, 2500) };
+        let leaver = PodSpec { stop_s: Some(5.0), ..neighbour.clone() };
+        let pods = vec![leaver, endless("ours", 1000, 4000), neighbour];
+        let mut policy = Strict::default();
+        let used = used(&ten_seconds(four_cores(), pods), &mut policy);
+        // Ours has 100m. For five seconds the other two share what is left.
+        assert_eq!(used, [9.8, 1.0, 22.3]);
+        assert_eq!((policy.started.as_slice(), policy.stopped.as_slice()), (&[1][..], &[][..]));
+        // The node is as busy as all of them together make it.
+        let ms = |span: Span| (span.as_us() + 500) / 1000;
+        assert_eq!((ms(policy.idle), ms(policy.busy)), (7000, 33_000));
+    }
+
+    #[test]
+    fn what_runs_outside_of_all_pods_takes_its_share_by_weight_and_makes_the_node_busy() {
+        // A request of one core has a weight of 39.
+        let system = |weight| SystemSpec { cores: Shape::Constant { level: 3.0 }, weight };
+        for (weight, expected) in [(39, 20.0), (13, 30.0), (10_000, 10.0)] {
+            let node = NodeSpec { system: Some(system(weight)), ..four_cores() };
+            let scenario = ten_seconds(node, vec![endless("pod", 1000, 4000)]);
+            let mut policy = declared(&scenario.node, &scenario.pods);
+            let used = used(&scenario, &mut *policy);
+            assert!((used[0] - expected).abs() < 0.2, "weight {weight}: {used:?}");
+        }
+    }
 }

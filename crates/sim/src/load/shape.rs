@@ -52,6 +52,19 @@ pub enum Shape {
         /// The longest storm.
         longest_s: f64,
     },
+    /// A base level with bursts on top of it at given times.
+    Pulses {
+        /// The level between bursts.
+        base: f64,
+        /// The level in a burst.
+        peak: f64,
+        /// When the first burst begins.
+        first_s: f64,
+        /// How long each lasts.
+        length_s: f64,
+        /// From the beginning of a burst to that of the next; where it is not said, there is one.
+        every_s: Option<f64>,
+    },
     /// A recorded series; repeats from its start when it ends.
     Series {
         /// The levels.
@@ -81,6 +94,11 @@ impl Shape {
             Self::Storms { base, peak, per_hour, shortest_s, longest_s } => {
                 let storm = Storm::near(at_s, seed, *per_hour, (*shortest_s, *longest_s));
                 if storm.covers(at_s) { *peak } else { *base }
+            }
+            Self::Pulses { base, peak, first_s, length_s, every_s } => {
+                let since_s = at_s - first_s;
+                let into_s = every_s.map_or(since_s, |every_s| libm::fmod(since_s, every_s));
+                if since_s >= 0.0 && into_s < *length_s { *peak } else { *base }
             }
             Self::Series { levels, step_s } => {
                 let place = whole(at_s / step_s);
@@ -136,6 +154,17 @@ mod tests {
         let series = Shape::Series { levels: Arc::from([1.0, 2.0, 3.0]), step_s: 2.0 };
         let levels: Vec<f64> = (0..8).map(|second| series.level(second, 1)).collect();
         assert_eq!(levels, [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn pulses_come_when_they_are_due_and_once_where_none_is_said_to_follow() {
+        let pulses =
+            |every_s| Shape::Pulses { base: 1.0, peak: 5.0, first_s: 2.0, length_s: 2.0, every_s };
+        let levels = |shape: &Shape| (0..10).map(|second| shape.level(second, 1)).collect();
+        let again: Vec<f64> = levels(&pulses(Some(4.0)));
+        assert_eq!(again, [1.0, 1.0, 5.0, 5.0, 1.0, 1.0, 5.0, 5.0, 1.0, 1.0]);
+        let once: Vec<f64> = levels(&pulses(None));
+        assert_eq!(once, [1.0, 1.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]

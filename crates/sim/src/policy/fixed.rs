@@ -51,7 +51,8 @@ pub fn even(node: &NodeSpec, pods: &[PodSpec]) -> Box<dyn Policy> {
 
 impl Fixed {
     fn boxed(rule: Rule, node: &NodeSpec, pods: &[PodSpec]) -> Box<dyn Policy> {
-        let count = u64::try_from(pods.len()).unwrap_or(u64::MAX).max(1);
+        let count = pods.iter().filter(|pod| pod.managed).count();
+        let count = u64::try_from(count).unwrap_or(u64::MAX).max(1);
         let even_share = Millicores::new(node.capacity.get() / count);
         Box::new(Self { rule, even_share })
     }
@@ -59,9 +60,7 @@ impl Fixed {
 
 impl Policy for Fixed {
     fn pod_started(&mut self, _: usize, pod: &PodSpec, _: Moment) -> Setting {
-        let weight = super::weight_from_request(pod.request);
-        let declared =
-            Setting { limit: pod.limit, request: pod.request, weight, burst: Millicores::ZERO };
+        let declared = Setting::declared(pod);
         match self.rule {
             Rule::Declared => declared,
             Rule::Unlimited => Setting { limit: None, weight: DEFAULT_WEIGHT, ..declared },

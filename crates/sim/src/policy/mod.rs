@@ -36,6 +36,19 @@ pub struct Setting {
     pub burst: Millicores,
 }
 
+impl Setting {
+    /// A pod as its owner declared it, and as Kubernetes sets it up.
+    #[must_use]
+    pub fn declared(pod: &PodSpec) -> Self {
+        Self {
+            limit: pod.limit,
+            request: pod.request,
+            weight: weight_from_request(pod.request),
+            burst: Millicores::ZERO,
+        }
+    }
+}
+
 /// How a policy's decisions reach the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actuation {
@@ -48,9 +61,9 @@ pub enum Actuation {
 /// What a policy can see of the pods, by their place in the scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// What the kernel tells of each pod.
+    /// What the kernel tells of each pod, also of those that are not to be sized.
     pub counters: &'a [Counters],
-    /// Which of them are running.
+    /// Which of them are running and to be sized.
     pub running: &'a [bool],
     /// Which of them missed their latency target in the last minute.
     pub latency_missed: &'a [bool],
@@ -62,7 +75,7 @@ pub struct View<'a> {
 
 /// What decides.
 pub trait Policy {
-    /// What a pod gets when it starts.
+    /// What a pod gets when it starts. Not asked for pods that are not to be sized.
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting;
 
     /// A pod is gone.

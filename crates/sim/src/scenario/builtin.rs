@@ -44,9 +44,24 @@ builtins![
     "twins",
     "jobs",
     "fleet",
+    "packed",
+    "packed-few",
+    "busy",
+    "dense-4",
+    "dense-8",
+    "dense-16",
+    "relay",
+    "spikes",
+    "landlord",
+    "squatter",
+    "risers",
+    "refill",
+    "mix",
+    "unmanaged",
 ];
 
-/// All of them: those of one service for judging, the same for tuning, and those of many pods.
+/// All of them: those of one service for judging, the same for tuning, those of many pods, and
+/// nodes on which the CPU that a busy pod needs is promised to others.
 #[must_use]
 pub const fn builtin() -> &'static [Builtin] {
     BUILTINS
@@ -88,6 +103,21 @@ mod tests {
             let scenario = builtin.scenario();
             let requests: Millicores = scenario.pods.iter().map(|pod| pod.request).sum();
             assert!(requests <= scenario.node.capacity, "{}: {requests}", builtin.name);
+        }
+    }
+
+    #[test]
+    fn every_pod_says_its_request_and_limit_and_a_min_only_where_it_is_another() {
+        for builtin in builtin() {
+            let scenario = builtin.scenario();
+            let said = |key: &str| {
+                builtin.text.lines().filter(|line| line.starts_with(&format!("{key} ="))).count()
+            };
+            let pods = builtin.text.lines().filter(|line| *line == "[[pod]]").count();
+            assert_eq!((said("request"), said("limit")), (pods, pods), "{}", builtin.name);
+            for pod in &scenario.pods {
+                assert!(pod.min != Some(pod.request), "{}: {}", builtin.name, pod.name);
+            }
         }
     }
 

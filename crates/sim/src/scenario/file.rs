@@ -14,12 +14,14 @@ use super::field::{Fields, line_at};
 use super::kind::{BargainingWeight, Cores, Cpu, CpuOrNone, Flag, Number, Seed, Text, Whole, Word};
 use super::load::{self, Reader, Surroundings};
 use super::problem::{Problem, Problems, ScenarioError};
-use super::{NodeSpec, PodSpec, Scenario, Suite};
+use super::{Nature, NodeSpec, PodSpec, Scenario, Suite};
 use crate::load::{LoadSpec, Memory};
 
 const NAME: Text = Text { most_bytes: 100 };
 const ABOUT: Text = Text { most_bytes: 1000 };
 const SUITE: Word<Suite> = Word { all: &[("train", Suite::Train), ("test", Suite::Test)] };
+const NATURE: Word<Nature> =
+    Word { all: &[("batch", Nature::Batch), ("service", Nature::Service)] };
 /// A run of thirty days is as long as the simulator's clock allows in whole milliseconds.
 const HOURS: Number = Number { of: "hours", least: 0.001, most: 720.0 };
 const MINUTES: Number = Number { of: "minutes", least: 0.05, most: 43_200.0 };
@@ -73,8 +75,10 @@ fn scenario(fields: &mut Fields<'_>, folder: &Path, read: &Reader<'_>) -> Option
     let nodes = fields.optional("nodes", &NODES).unwrap_or(1);
     // Where the node is not known, its pods are read all the same, for the sake of their problems.
     let node_threads = capacity.map_or(1.0, threads_of);
-    let pods = pods(fields, duration_s, &Surroundings { folder, read, node_threads });
-    let node = NodeSpec::new(capacity?);
+    let around = Surroundings { folder, read, node_threads };
+    let system = load::system(fields, &around);
+    let pods = pods(fields, duration_s, &around);
+    let node = NodeSpec { capacity: capacity?, system };
     Some(Scenario { name: name?, about: about?, suite, seed, duration_s, node, nodes, pods })
 }
 
@@ -144,6 +148,9 @@ fn pod(
     let request = table.required("request", &Cpu);
     let limit = table.optional("limit", &CpuOrNone).flatten();
     let min = table.optional("min", &Cpu);
+    let max = table.optional("max", &Cpu);
+    let nature = table.optional("nature", &NATURE);
+    let managed = table.optional("managed", &Flag).unwrap_or(true);
     let weight = table.optional("weight", &BargainingWeight).unwrap_or(Weight::ONE);
     let start_s = table.optional("start_s", &TIME_S).unwrap_or(0.0);
     let stop_s = table.optional("stop_s", &TIME_S);
@@ -154,15 +161,17 @@ fn pod(
     let memory = load::memory(table);
     let startup = load::startup(table);
     let load = load::load(table, around);
-    if let (Some(request), Some(limit)) = (request, limit)
-        && request > limit
-    {
-        table.problem("request", format!("is more than limit, which is {limit}"));
-    }
-    if let (Some(min), Some(request)) = (min, request)
-        && min > request
-    {
-        table.problem("min", format!("is more than request, which is {request}"));
+    for (low, high) in [
+        (("request", request), ("limit", limit)),
+        (("min", min), ("request", request)),
+        (("request", request), ("max", max)),
+        (("limit", limit), ("max", max)),
+    ] {
+        if let (Some(less), Some(more)) = (low.1, high.1)
+            && less > more
+        {
+            table.problem(low.0, format!("is more than {}, which is {more}", high.0));
+        }
     }
     check_times(table, duration_s, start_s + replicas.last_s(), stop_s);
     if let Some(load) = &load {
@@ -172,6 +181,9 @@ fn pod(
         startup,
         limit,
         min,
+        max,
+        nature,
+        managed,
         weight,
         start_s,
         stop_s,
@@ -261,7 +273,7 @@ mod tests {
     use walras_core::rng::Rng;
 
     use super::*;
-    use crate::scenario::{builtin, cases};
+    use crate::scenario::{SystemSpec, builtin, cases};
 
     fn files(path: &Path) -> io::Result<Vec<u8>> {
         match path.to_str() {
@@ -285,6 +297,9 @@ mod tests {
             "{name}: {nodes} nodes of {} for {duration_s} s, seed {seed}, {suite:?}",
             node.capacity
         );
+        if let Some(SystemSpec { cores, weight }) = &node.system {
+            write!(text, "\nsystem weight {weight}: {cores:?}")?;
+        }
         for pod in pods {
             let limit = pod.limit.map_or("none".to_owned(), |limit| limit.to_string());
             write!(text, "\n{} {}..{limit} weight {}", pod.name, pod.request, pod.weight)?;
@@ -297,6 +312,15 @@ mod tests {
             }
             if let Some(min) = pod.min {
                 write!(text, ", min {min}")?;
+            }
+            if let Some(max) = pod.max {
+                write!(text, ", max {max}")?;
+            }
+            if let Some(nature) = pod.nature {
+                write!(text, ", {nature:?}")?;
+            }
+            if !pod.managed {
+                write!(text, ", unmanaged")?;
             }
             if let Some(memory) = pod.memory {
                 write!(text, ", memory {} + {}", memory.base_mib, memory.per_request_mib)?;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::SystemSpec;
 use super::field::Fields;
 use super::kind::{Number, Text, Whole, Word};
 use super::trace::{self, Format, Reading, Trace, Unit};
@@ -25,6 +26,8 @@ pub(super) struct Surroundings<'a> {
 
 const RATE: Number = Number { of: "requests per second", least: 0.0, most: 1e6 };
 const CORES: Number = Number { of: "cores", least: 0.0, most: 1e6 };
+/// A time within a scenario.
+const TIME_S: Number = Number { of: "seconds", least: 0.0, most: 2_592_000.0 };
 /// A length of time within a scenario, which lasts up to thirty days.
 const LENGTH_S: Number = Number { of: "seconds", least: 0.001, most: 2_592_000.0 };
 const PER_HOUR: Number = Number { of: "storms an hour", least: 0.001, most: 3600.0 };
@@ -46,11 +49,16 @@ const FORMAT: Word<Format> = Word {
     ],
 };
 
+/// Weights as cgroup v2 has them.
+const KERNEL_WEIGHT: Whole = Whole { of: "weight", least: 1, most: 10_000 };
+/// What a group has that nobody weighed.
+const DEFAULT_KERNEL_WEIGHT: u32 = 100;
+
 /// How much the cost of requests varies where a scenario does not say: as much as it is.
 const DEFAULT_VARIATION: f64 = 1.0;
 
 const LOADS: [&str; 3] = ["service", "batch", "usage"];
-const SHAPES: [&str; 6] = ["constant", "periodic", "ramp", "steps", "storms", "trace"];
+const SHAPES: [&str; 7] = ["constant", "periodic", "ramp", "steps", "storms", "pulses", "trace"];
 
 /// The load of a pod.
 pub(super) fn load(pod: &mut Fields<'_>, around: &Surroundings<'_>) -> Option<LoadSpec> {
@@ -74,6 +82,15 @@ pub(super) fn load(pod: &mut Fields<'_>, around: &Surroundings<'_>) -> Option<Lo
         pod.finish(table);
     }
     found
+}
+
+/// What runs on a node outside of all pods.
+pub(super) fn system(node: &mut Fields<'_>, around: &Surroundings<'_>) -> Option<SystemSpec> {
+    let mut table = node.table("system")?;
+    let cores = shape(&mut table, "cores", Unit::Cores, around);
+    let weight = table.optional("weight", &KERNEL_WEIGHT).unwrap_or(DEFAULT_KERNEL_WEIGHT);
+    node.finish(table);
+    Some(SystemSpec { cores: cores?, weight })
 }
 
 /// The work before a pod is ready.
@@ -158,7 +175,7 @@ fn drawn(table: &mut Fields<'_>, level: &Number) -> Option<Shape> {
         made
     };
     let shapes = [constant, of("periodic", periodic), of("ramp", ramp), of("steps", steps)];
-    shapes.into_iter().chain([of("storms", storms)]).flatten().next()
+    shapes.into_iter().chain([of("storms", storms), of("pulses", pulses)]).flatten().next()
 }
 
 fn periodic(table: &mut Fields<'_>, level: &Number) -> Option<Shape> {
@@ -193,6 +210,17 @@ fn storms(table: &mut Fields<'_>, level: &Number) -> Option<Shape> {
     }
     let (base, peak, shortest_s) = (base?, peak?, shortest_s?);
     Some(Shape::Storms { base, peak, per_hour, shortest_s, longest_s })
+}
+
+fn pulses(table: &mut Fields<'_>, level: &Number) -> Option<Shape> {
+    let (base, peak) = range(table, level, "base", "peak");
+    let first_s = table.optional("first_s", &TIME_S).unwrap_or(0.0);
+    let length_s = table.required("length_s", &LENGTH_S);
+    let every_s = table.optional("every_s", &LENGTH_S);
+    if let (Some(length_s), Some(every_s)) = (length_s, every_s) {
+        table.ordered(("length_s", length_s), ("every_s", every_s));
+    }
+    Some(Shape::Pulses { base: base?, peak: peak?, first_s, length_s: length_s?, every_s })
 }
 
 /// Two numbers of which the first is not above the second.

@@ -24,7 +24,7 @@ pub use load::Reader;
 pub use problem::{Problem, Problems, ScenarioError};
 pub use recorded::recorded;
 
-use crate::load::{LoadSpec, Memory, Startup};
+use crate::load::{LoadSpec, Memory, Shape, Startup};
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,10 +60,30 @@ pub enum Suite {
 }
 
 /// A node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NodeSpec {
     /// Its CPU.
     pub capacity: Millicores,
+    /// What runs on it outside of all pods, if anything does.
+    pub system: Option<SystemSpec>,
+}
+
+/// The processes of a node that belong to no pod: one group beside the pods, that nobody sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SystemSpec {
+    /// What they want to run, in cores.
+    pub cores: Shape,
+    /// Their weight among the pods, in cgroup v2's scale.
+    pub weight: u32,
+}
+
+/// What kind of work a pod does, as its owner would tell a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// Work that takes what it can get and can wait.
+    Batch,
+    /// Somebody waits for its answers.
+    Service,
 }
 
 /// A pod as its owner declared it.
@@ -81,6 +101,10 @@ pub struct PodSpec {
     pub limit: Option<Millicores>,
     /// The least it must be granted, where its owner said so.
     pub min: Option<Millicores>,
+    /// The most it may be given, where its owner said so.
+    pub max: Option<Millicores>,
+    /// What kind of work it does, where its owner said so.
+    pub nature: Option<Nature>,
     /// What its claim counts for: its priority.
     pub weight: Weight,
     /// When it starts.
@@ -92,6 +116,9 @@ pub struct PodSpec {
     pub slo_ms: Option<f64>,
     /// Whether the pod's owner told the policy of the latency target.
     pub slo_known: bool,
+    /// Whether the policy sizes it. Where it does not, the pod keeps what was declared, and the
+    /// policy sees of it only what it does to the node.
+    pub managed: bool,
     /// The memory it takes, where its owner said so. Nothing decides on it.
     pub memory: Option<Memory>,
 }
@@ -99,10 +126,10 @@ pub struct PodSpec {
 // === impl NodeSpec ===
 
 impl NodeSpec {
-    /// A node of this size.
+    /// A node of this size on which only pods run.
     #[must_use]
     pub const fn new(capacity: Millicores) -> Self {
-        Self { capacity }
+        Self { capacity, system: None }
     }
 }
 
@@ -119,11 +146,14 @@ impl PodSpec {
             request,
             limit: None,
             min: None,
+            max: None,
+            nature: None,
             weight: Weight::ONE,
             start_s: 0.0,
             stop_s: None,
             slo_ms: None,
             slo_known: false,
+            managed: true,
             memory: None,
         }
     }

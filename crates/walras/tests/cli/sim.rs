@@ -252,7 +252,8 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
         "error: there is no scenario \"stedy\"; did you mean steady? known are steady, bursty, \
          periodic, ramp, storms, steady-train, bursty-train, periodic-train, ramp-train, \
          storms-train, crowd-train, neighbour-train, rollout-train, idle, stampede, tenants, \
-         greedy, twins, jobs, fleet\n\
+         greedy, twins, jobs, fleet, packed, packed-few, busy, dense-4, dense-8, dense-16, relay, \
+         spikes, landlord, squatter, risers, refill, mix, unmanaged\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
          even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
          walras-api, walras-tight, walras-learning, walras-api-learning, walras-proportional, \

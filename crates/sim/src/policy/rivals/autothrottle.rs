@@ -14,7 +14,7 @@
 
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
-use super::{cores_used, declared, millicores_nearest, to_cores};
+use super::{cores_used, millicores_nearest, to_cores};
 use crate::machine::Counters;
 use crate::policy::{Actuation, Factory, Policy, Setting, View};
 use crate::scenario::{NodeSpec, PodSpec};
@@ -119,7 +119,7 @@ impl Autothrottle {
 impl Policy for Autothrottle {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
         let limit = pod.limit.unwrap_or(self.settings.undeclared_limit).min(self.capacity);
-        let setting = Setting { limit: Some(limit), ..declared(pod) };
+        let setting = Setting { limit: Some(limit), ..Setting::declared(pod) };
         self.pods[place] = Some(Captain::new(setting, limit, now));
         setting
     }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
-use super::{Room, cores_used, declared, millicores_nearest, milliseconds};
+use super::{Room, cores_used, millicores_nearest, milliseconds, unmanaged_requests};
 use crate::machine::Counters;
 use crate::policy::{Actuation, Policy, Setting, View, weight_from_request};
 use crate::scenario::{NodeSpec, PodSpec};
@@ -47,6 +47,7 @@ pub struct CruiseKubeSettings {
 pub struct CruiseKube {
     settings: CruiseKubeSettings,
     capacity: Millicores,
+    unmanaged: Millicores,
     /// By place in the scenario.
     pods: Vec<Option<Optimized>>,
     looked_at: Moment,
@@ -90,6 +91,7 @@ impl CruiseKube {
         Self {
             settings,
             capacity: node.capacity,
+            unmanaged: unmanaged_requests(pods),
             pods: vec![None; pods.len()],
             looked_at: Moment::ORIGIN,
         }
@@ -99,7 +101,8 @@ impl CruiseKube {
     fn optimize(&mut self, settings: &mut Vec<(usize, Setting)>) {
         let wishes = self.wishes();
         let in_force = |pod: &Option<Optimized>| pod.as_ref().map(|pod| pod.in_force.request);
-        let mut room = Room::of(self.capacity, self.pods.iter().filter_map(in_force));
+        let mut room =
+            Room::of(self.capacity, self.pods.iter().filter_map(in_force), self.unmanaged);
         for shrinking in [true, false] {
             for (place, (pod, wish)) in self.pods.iter_mut().zip(&wishes).enumerate() {
                 let (Some(pod), Some(wish)) = (pod, *wish) else {
@@ -135,7 +138,7 @@ impl CruiseKube {
 
 impl Policy for CruiseKube {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
-        let setting = Setting { limit: None, ..declared(pod) };
+        let setting = Setting { limit: None, ..Setting::declared(pod) };
         self.pods[place] = Some(Optimized {
             in_force: setting,
             read_at: now,

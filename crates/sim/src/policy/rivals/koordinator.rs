@@ -23,7 +23,7 @@ use std::collections::VecDeque;
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
 use super::suppress::{self, Part, Suppress};
-use super::{cores_used, declared, millicores_nearest, to_cores};
+use super::{cores_used, millicores_nearest, to_cores};
 use crate::load::LoadSpec;
 use crate::machine::Counters;
 use crate::policy::{Actuation, Policy, Setting, View, weight_from_request};
@@ -223,9 +223,9 @@ impl Policy for Koordinator {
             return in_force;
         }
         let Some(base) = pod.limit else {
-            return declared(pod);
+            return Setting::declared(pod);
         };
-        let setting = self.setting(declared(pod), base, base);
+        let setting = self.setting(Setting::declared(pod), base, base);
         self.pods[place] = Some(Bursting { in_force: setting, base, quota: base, nr_throttled: 0 });
         setting
     }
@@ -285,7 +285,8 @@ impl Bursting {
 
 fn is_best_effort(settings: &KoordinatorSettings, pod: &PodSpec) -> bool {
     match (settings.classes, &pod.load) {
-        (Classes::BatchBestEffort, LoadSpec::Batch { .. }) => true,
+        // What it may not size is none of its best-effort pods, whatever it does.
+        (Classes::BatchBestEffort, LoadSpec::Batch { .. }) => pod.managed,
         (Classes::BatchBestEffort, LoadSpec::Service { .. } | LoadSpec::Usage { .. })
         | (Classes::AllSensitive, _) => false,
     }

@@ -18,7 +18,6 @@ mod vpa;
 
 use walras_core::units::{Millicores, Span};
 
-use super::{Setting, weight_from_request};
 use crate::scenario::PodSpec;
 
 pub use autothrottle::{AUTOTHROTTLE_TARGETS, Autothrottle, AutothrottleSettings, autothrottle_at};
@@ -36,14 +35,9 @@ struct Room {
     requested: Millicores,
 }
 
-/// A pod as it was declared, which is how all but one of them start.
-fn declared(pod: &PodSpec) -> Setting {
-    Setting {
-        limit: pod.limit,
-        request: pod.request,
-        weight: weight_from_request(pod.request),
-        burst: Millicores::ZERO,
-    }
+/// What pods that a rival does not size hold of the node for good.
+fn unmanaged_requests(pods: &[PodSpec]) -> Millicores {
+    pods.iter().filter(|pod| !pod.managed).map(|pod| pod.request).sum()
 }
 
 /// Average use over a window, in cores, from CPU time.
@@ -77,8 +71,12 @@ fn millicores_nearest(cores: f64) -> Millicores {
 // === impl Room ===
 
 impl Room {
-    fn of(node_capacity: Millicores, requests: impl Iterator<Item = Millicores>) -> Self {
-        Self { capacity: node_capacity, requested: requests.sum() }
+    fn of(
+        capacity: Millicores,
+        managed: impl Iterator<Item = Millicores>,
+        unmanaged: Millicores,
+    ) -> Self {
+        Self { capacity, requested: managed.sum::<Millicores>() + unmanaged }
     }
 
     /// Whether the kubelet lets a request move, and if so counts it: down always, up only while all

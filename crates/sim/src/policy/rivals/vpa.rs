@@ -16,7 +16,7 @@
 
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
-use super::{Room, cores_used, declared, millicores_floor, to_cores};
+use super::{Room, cores_used, millicores_floor, to_cores, unmanaged_requests};
 use crate::policy::{Actuation, Policy, Setting, View, weight_from_request};
 use crate::scenario::{NodeSpec, PodSpec};
 
@@ -61,6 +61,7 @@ pub struct VpaSettings {
 pub struct Vpa {
     settings: VpaSettings,
     capacity: Millicores,
+    unmanaged: Millicores,
     /// By place in the scenario.
     pods: Vec<Option<Scaled>>,
     scraped_at: Moment,
@@ -76,7 +77,7 @@ pub fn vpa(node: &NodeSpec, pods: &[PodSpec]) -> Box<dyn Policy> {
 #[derive(Clone, Debug)]
 struct Scaled {
     in_force: Setting,
-    /// As declared, for the ratio.
+    /// As for the ratio.
     declared_request: Millicores,
     declared_limit: Option<Millicores>,
     started_at: Moment,
@@ -137,6 +138,7 @@ impl Vpa {
         Self {
             settings,
             capacity: node.capacity,
+            unmanaged: unmanaged_requests(pods),
             pods: vec![None; pods.len()],
             scraped_at: Moment::ORIGIN,
             looked_at: Moment::ORIGIN,
@@ -162,7 +164,7 @@ impl Vpa {
 
 impl Policy for Vpa {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
-        let setting = declared(pod);
+        let setting = Setting::declared(pod);
         self.pods[place] = Some(Scaled {
             in_force: setting,
             declared_request: pod.request,
@@ -193,7 +195,7 @@ impl Policy for Vpa {
         }
         self.looked_at = now;
         let requests = self.pods.iter().flatten().map(|pod| pod.in_force.request);
-        let mut room = Room::of(self.capacity, requests);
+        let mut room = Room::of(self.capacity, requests, self.unmanaged);
         for (place, pod) in self.pods.iter_mut().enumerate() {
             let Some(pod) = pod else {
                 continue;
