@@ -11,7 +11,6 @@
 
 use walras_core::units::{Millicores, Span};
 
-use super::share::Share;
 use super::{PERIOD_MS, SLICE_MS, Want};
 
 /// What the kernel would tell about a group.
@@ -29,7 +28,24 @@ pub struct Counters {
     pub stalled_ms: f64,
 }
 
-/// One group of processes: a pod.
+/// One group's part in a slice, in core-milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    /// How many threads would run, if each had a core.
+    pub(super) threads: f64,
+    /// What they would run.
+    pub(super) wanted: f64,
+    /// What of it the quotas of groups below leave.
+    pub(super) runnable: f64,
+    /// What of that its own quota leaves.
+    pub(super) most: f64,
+    /// What it runs.
+    pub(super) got: f64,
+    /// How long some thread of a group below waits.
+    pub(super) stalled_least_ms: f64,
+}
+
+/// One group of processes: a pod, or a container in it.
 #[derive(Clone, Debug)]
 pub struct Group {
     quota_core_ms: Option<f64>,
@@ -85,7 +101,7 @@ impl Group {
     }
 
     /// What may still be run in this period.
-    pub(super) const fn left_core_ms(&self) -> f64 {
+    pub(crate) const fn left_core_ms(&self) -> f64 {
         self.left_core_ms
     }
 
@@ -101,26 +117,28 @@ impl Group {
         self.refill();
     }
 
-    /// Takes account of a slice in which the group got `share` and wanted `want`.
-    pub(super) fn ran(&mut self, share: &Share, want: &Want, cores: f64) {
+    /// Takes account of a slice, and says how long some thread waited in it.
+    pub(super) fn ran(&mut self, part: &Part) -> f64 {
         let slice_ms = f64::from(SLICE_MS);
-        let threads = want.threads.min(cores);
-        let wanted = want.work_core_ms.min(threads * slice_ms);
-        if wanted <= 0.0 {
-            return;
+        if part.wanted <= 0.0 {
+            return 0.0;
         }
-        self.active = true;
-        self.counters.usage_core_ms += share.got;
-        self.left_core_ms -= share.got;
-        let cut_by_quota = wanted - share.most;
+        // A group all of whose children are throttled is idle, as the kernel sees it.
+        self.active |= part.runnable > 0.0;
+        self.counters.usage_core_ms += part.got;
+        self.left_core_ms -= part.got;
+        let cut_by_quota = part.runnable - part.most;
         if cut_by_quota > 1e-9 && self.left_core_ms <= 1e-9 {
             self.throttled = true;
-            let waiting = wanted.max(threads.min(1.0) * slice_ms);
-            self.counters.throttled_core_ms += waiting - share.got;
+            let waiting = part.runnable.max(part.threads.min(1.0) * slice_ms);
+            self.counters.throttled_core_ms += waiting - part.got;
         }
         // With several threads it is enough that one of them waits.
-        let missing = 1.0 - share.got / wanted;
-        self.counters.stalled_ms += slice_ms * (missing * threads.max(1.0)).min(1.0);
+        let missing = 1.0 - part.got / part.wanted;
+        let stalled_ms = slice_ms * (missing * part.threads.max(1.0)).min(1.0);
+        let stalled_ms = stalled_ms.max(part.stalled_least_ms);
+        self.counters.stalled_ms += stalled_ms;
+        stalled_ms
     }
 
     /// What it was given in a slice and could not use is not counted, nor taken from its quota.
@@ -139,6 +157,18 @@ impl Group {
     fn refill(&mut self) {
         let refilled = self.left_core_ms + self.quota_core_ms.unwrap_or(f64::INFINITY);
         self.left_core_ms = refilled.min(self.most_core_ms());
+    }
+}
+
+// === impl Part ===
+
+impl Part {
+    /// What a group without others below it wants of a slice: no more than one core per thread, nor
+    /// more than it has.
+    pub(super) fn of(want: &Want, cores: f64) -> Self {
+        let threads = want.threads.min(cores);
+        let wanted = want.work_core_ms.min(threads * f64::from(SLICE_MS));
+        Self { threads, wanted, runnable: wanted, ..Self::default() }
     }
 }
 

@@ -6,12 +6,17 @@
 //! period (`group`). Work is fluid: core-milliseconds, as floating point, with the same result on
 //! every machine since only the four basic operations are used.
 
+mod cpus;
 mod group;
+mod nested;
 mod share;
 
 use walras_core::units::Span;
 
+pub use cpus::CpuSet;
+use group::Part;
 pub use group::{Counters, Group};
+use nested::Layout;
 use share::Share;
 
 /// The length of a CFS period.
@@ -33,6 +38,8 @@ pub struct Want {
 pub struct Machine {
     cores: f64,
     groups: Vec<Group>,
+    /// Where groups are below others or bound to CPUs; none where all are side by side.
+    layout: Option<Layout>,
     slice_in_period: u32,
     idle_core_ms: f64,
     passed_core_ms: f64,
@@ -48,12 +55,25 @@ impl Machine {
         Self {
             cores,
             groups: vec![Group::default(); groups],
+            layout: None,
             slice_in_period: 0,
             idle_core_ms: 0.0,
             passed_core_ms: 0.0,
             awake: Vec::with_capacity(groups),
             shares: Vec::with_capacity(groups),
         }
+    }
+
+    /// How many groups there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Whether there is no group.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.groups.is_empty()
     }
 
     /// How many cores there are.
@@ -80,47 +100,91 @@ impl Machine {
         &mut self.groups[place]
     }
 
+    /// Makes one more group, below another, and says its place. Its siblings share by weight what
+    /// their parent gets, and quotas hold at each level.
+    pub fn add_child(&mut self, parent: usize) -> usize {
+        self.layout_mut().add_child(parent);
+        self.groups.push(Group::default());
+        self.groups.len() - 1
+    }
+
+    /// Binds a group, and all below it, to some of the node's CPUs.
+    ///
+    /// # Panics
+    /// If the group is below another, the node has other CPUs, or all sets together have more
+    /// [`CpuSet::regions`] than a machine watches over.
+    pub fn bind(&mut self, place: usize, cpus: CpuSet) {
+        self.layout_mut().bind(place, cpus);
+    }
+
+    /// The cores on which a group can run.
+    #[must_use]
+    pub fn cores_of(&self, place: usize) -> f64 {
+        self.layout.as_ref().map_or(self.cores, |layout| layout.cores(place))
+    }
+
     /// A group could not use all it was given in the last slice.
     pub fn gave_back(&mut self, place: usize, unused_core_ms: f64) {
-        if unused_core_ms > 0.0 {
-            self.groups[place].gave_back(unused_core_ms);
-            self.idle_core_ms += unused_core_ms;
+        if unused_core_ms <= 0.0 {
+            return;
+        }
+        self.idle_core_ms += unused_core_ms;
+        match &self.layout {
+            None => self.groups[place].gave_back(unused_core_ms),
+            Some(layout) => {
+                for place in layout.with_ancestors(place) {
+                    self.groups[place].gave_back(unused_core_ms);
+                }
+            }
         }
     }
 
-    /// Runs one slice: `got` receives what each group ran, in core-milliseconds.
+    /// Runs one slice: `got` receives what each group ran, in core-milliseconds. What has groups
+    /// below it wants nothing itself, and runs what they run.
     ///
     /// # Panics
     /// If `wants` or `got` do not have one entry per group.
     pub fn run_slice(&mut self, wants: &[Want], got: &mut [f64]) {
         assert!(wants.len() == self.groups.len() && got.len() == self.groups.len());
-        let slice_ms = f64::from(SLICE_MS);
-        self.shares.clear();
-        self.awake.clear();
-        got.fill(0.0);
-        for (place, (group, want)) in self.groups.iter().zip(wants).enumerate() {
-            // No more than one core per thread, nor more than the node has.
-            let wanted = want.work_core_ms.min(want.threads.min(self.cores) * slice_ms);
-            // Most groups of a node sleep most of the time, and cost next to nothing then.
-            if wanted > 0.0 {
-                self.awake.push(place);
-                self.shares.push(Share::new(wanted.min(group.left_core_ms()), group.weight()));
-            }
-        }
-        share::divide(self.cores * slice_ms, &mut self.shares);
-        let used: f64 = self.shares.iter().map(|share| share.got).sum();
-        self.idle_core_ms += self.cores * slice_ms - used;
-        self.passed_core_ms += self.cores * slice_ms;
-        for (&place, share) in self.awake.iter().zip(&self.shares) {
-            got[place] = share.got;
-            self.groups[place].ran(share, &wants[place], self.cores);
-        }
+        let used = match &mut self.layout {
+            None => self.run_side_by_side(wants, got),
+            Some(layout) => layout.run(&mut self.groups, wants, got),
+        };
+        let pool = self.cores * f64::from(SLICE_MS);
+        self.idle_core_ms += pool - used;
+        self.passed_core_ms += pool;
         self.slice_in_period = (self.slice_in_period + 1) % (PERIOD_MS / SLICE_MS);
         if self.slice_in_period == 0 {
             for group in &mut self.groups {
                 group.period_ended();
             }
         }
+    }
+
+    /// A slice of a machine whose groups are all alike, and what ran in it.
+    fn run_side_by_side(&mut self, wants: &[Want], got: &mut [f64]) -> f64 {
+        self.shares.clear();
+        self.awake.clear();
+        got.fill(0.0);
+        for (place, (group, want)) in self.groups.iter().zip(wants).enumerate() {
+            let wanted = Part::of(want, self.cores).wanted;
+            // Most groups of a node sleep most of the time, and cost next to nothing then.
+            if wanted > 0.0 {
+                self.awake.push(place);
+                self.shares.push(Share::new(wanted.min(group.left_core_ms()), group.weight()));
+            }
+        }
+        share::divide(self.cores * f64::from(SLICE_MS), &mut self.shares);
+        for (&place, share) in self.awake.iter().zip(&self.shares) {
+            got[place] = share.got;
+            let part = Part::of(&wants[place], self.cores);
+            self.groups[place].ran(&Part { most: share.most, got: share.got, ..part });
+        }
+        self.shares.iter().map(|share| share.got).sum()
+    }
+
+    fn layout_mut(&mut self) -> &mut Layout {
+        self.layout.get_or_insert_with(|| Layout::flat(self.cores, self.groups.len()))
     }
 }
 

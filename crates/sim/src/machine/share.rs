@@ -6,10 +6,11 @@
 pub(super) struct Share {
     /// The most it can run.
     pub(super) most: f64,
-    weight: f64,
+    pub(super) weight: f64,
     /// What it runs.
     pub(super) got: f64,
-    settled: bool,
+    /// Whether `got` is its last word.
+    pub(super) settled: bool,
 }
 
 impl Share {
