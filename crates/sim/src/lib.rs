@@ -15,6 +15,7 @@
 //! Always: the same seed gives the same result on every machine and on any number of threads.
 #![forbid(unsafe_code)]
 
+mod containers;
 pub mod contest;
 pub mod crew;
 pub mod fact;

@@ -160,7 +160,7 @@ fn least(capacity: Millicores, fits: impl Fn(Millicores) -> bool) -> Millicores 
 
 impl Future {
     fn new(scenario: &Scenario, pod: &PodSpec, seed: u64) -> Self {
-        let cores = crate::run::cores(scenario.node.capacity);
+        let cores = pod.cores_on(&scenario.node);
         Self {
             load: Load::new(pod.load.clone(), pod.startup, seed),
             machine: Machine::new(cores, 1),

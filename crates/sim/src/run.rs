@@ -7,6 +7,7 @@
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, Span};
 
+use crate::containers::Containers;
 use crate::load::{Histogram, Load, LoadSpec};
 use crate::machine::{Counters, Machine, PERIOD_MS, SLICE_MS, Want};
 use crate::measure::PodTally;
@@ -89,9 +90,12 @@ struct NodeRun<'a> {
 struct PodRun {
     load: Load,
     tally: PodTally,
+    containers: Option<Containers>,
     setting: Option<Setting>,
     started_ms: f64,
     used_core_ms: f64,
+    /// Whether it has something to run in this slice.
+    awake: bool,
 }
 
 /// What runs outside of all pods.
@@ -111,7 +115,7 @@ struct Pending {
 impl<'a> NodeRun<'a> {
     fn new(scenario: &'a Scenario, number: u32) -> Self {
         let node_cores = cores(scenario.node.capacity);
-        let pods: Vec<PodRun> = scenario
+        let mut pods: Vec<PodRun> = scenario
             .pods
             .iter()
             .enumerate()
@@ -120,9 +124,11 @@ impl<'a> NodeRun<'a> {
                 PodRun {
                     load: Load::new(pod.load.clone(), pod.startup, seed),
                     tally: PodTally::new(&pod.name, node_cores, slo_ms(scenario, place)),
+                    containers: None,
                     setting: None,
                     started_ms: 0.0,
                     used_core_ms: 0.0,
+                    awake: false,
                 }
             })
             .collect();
@@ -132,11 +138,17 @@ impl<'a> NodeRun<'a> {
             let load = Load::new(load, None, pod_seed(scenario, number, count));
             SystemRun { load, latencies: Histogram::default() }
         });
-        let groups = count + usize::from(system.is_some());
-        let mut machine = Machine::new(node_cores, groups);
+        let mut machine = Machine::new(node_cores, count + usize::from(system.is_some()));
         if let Some(system) = &scenario.node.system {
             machine.group_mut(count).set_weight(system.weight);
         }
+        for (place, spec) in scenario.pods.iter().enumerate() {
+            if let Some(cpus) = spec.cpus {
+                machine.bind(place, cpus);
+            }
+            pods[place].containers = Containers::of(&mut machine, place, spec);
+        }
+        let groups = machine.len();
         Self {
             scenario,
             machine,
@@ -162,28 +174,51 @@ impl<'a> NodeRun<'a> {
         self.carry_out(now, policy);
         for slice in 0..PERIOD_MS / SLICE_MS {
             let at_ms = begins_ms + f64::from(slice * SLICE_MS);
-            for (want, pod) in self.wants.iter_mut().zip(&mut self.pods) {
-                *want = match pod.setting {
-                    Some(_) => pod.load.want(at_ms - pod.started_ms),
-                    None => Want::default(),
-                };
-            }
-            if let (Some(system), Some(want)) = (&mut self.system, self.wants.last_mut()) {
-                *want = system.load.want(at_ms);
-            }
+            self.want(at_ms);
             self.machine.run_slice(&self.wants, &mut self.got);
-            let cores = self.machine.cores();
-            for (place, (pod, &got)) in self.pods.iter_mut().zip(&self.got).enumerate() {
-                // What wants nothing, as what is not there does, has nothing to run.
-                if self.wants[place].work_core_ms > 0.0 {
-                    let at_ms = at_ms - pod.started_ms;
-                    let ran = pod.load.run(at_ms, got, cores, pod.tally.minute_mut());
+            self.run(at_ms);
+        }
+    }
+
+    /// What everybody wants in the slice that begins at `at_ms`.
+    fn want(&mut self, at_ms: f64) {
+        for (place, pod) in self.pods.iter_mut().enumerate() {
+            let want = match pod.setting {
+                Some(_) => pod.load.want(at_ms - pod.started_ms),
+                None => Want::default(),
+            };
+            pod.awake = want.work_core_ms > 0.0;
+            match &pod.containers {
+                None => self.wants[place] = want,
+                Some(containers) => containers.want(want, &self.machine, &mut self.wants),
+            }
+        }
+        if let Some(system) = &mut self.system {
+            self.wants[self.pods.len()] = system.load.want(at_ms);
+        }
+    }
+
+    /// Lets everybody run what it got in the slice that began at `at_ms`.
+    fn run(&mut self, at_ms: f64) {
+        // What wants nothing, as what is not there does, has nothing to run.
+        for (place, pod) in self.pods.iter_mut().enumerate().filter(|(_, pod)| pod.awake) {
+            let (cores, at_ms) = (self.machine.cores_of(place), at_ms - pod.started_ms);
+            let latencies = pod.tally.minute_mut();
+            match &pod.containers {
+                None => {
+                    let got = self.got[place];
+                    let ran = pod.load.run(at_ms, got, cores, latencies);
                     self.machine.gave_back(place, got - ran);
                 }
+                Some(containers) => {
+                    let ran = pod.load.run(at_ms, containers.got(&self.got), cores, latencies);
+                    containers.ran(ran, &mut self.machine, &self.got);
+                }
             }
-            if let (Some(system), Some(&got)) = (&mut self.system, self.got.last()) {
-                system.load.run(at_ms, got, cores, &mut system.latencies);
-            }
+        }
+        if let Some(system) = &mut self.system {
+            let (got, cores) = (self.got[self.pods.len()], self.machine.cores());
+            system.load.run(at_ms, got, cores, &mut system.latencies);
         }
     }
 
@@ -192,7 +227,10 @@ impl<'a> NodeRun<'a> {
         let per_second = 1000 / PERIOD_MS;
         let passed = period + 1;
         for (place, pod) in self.pods.iter_mut().enumerate() {
-            self.counters[place] = *self.machine.group(place).counters();
+            self.counters[place] = match &mut pod.containers {
+                None => *self.machine.group(place).counters(),
+                Some(containers) => containers.period_passed(&self.machine),
+            };
             let Some(setting) = &pod.setting else {
                 continue;
             };
@@ -240,7 +278,7 @@ impl<'a> NodeRun<'a> {
                 pod.setting = Some(setting);
                 pod.started_ms = begins_ms;
                 self.running[place] = spec.managed;
-                apply(&mut self.machine, place, &setting);
+                apply(&mut self.machine, place, pod, &setting);
             } else if pod.setting.is_some() && over {
                 pod.setting = None;
                 self.running[place] = false;
@@ -283,8 +321,8 @@ impl<'a> NodeRun<'a> {
                     pod.tally.resized();
                 }
                 if *in_force != pending.setting {
-                    apply(machine, pending.place, &pending.setting);
                     *in_force = pending.setting;
+                    apply(machine, pending.place, pod, &pending.setting);
                 }
                 policy.took_effect(pending.place, &pending.setting, now);
             }
@@ -311,7 +349,7 @@ impl<'a> NodeRun<'a> {
 
     fn end(mut self) -> Vec<PodTally> {
         for (place, pod) in self.pods.iter_mut().enumerate() {
-            pod.tally.ended(self.machine.group(place).counters(), &pod.load);
+            pod.tally.ended(&self.counters[place], &pod.load);
         }
         self.pods.into_iter().map(|pod| pod.tally).collect()
     }
@@ -327,10 +365,13 @@ impl PodRun {
     }
 }
 
-fn apply(machine: &mut Machine, place: usize, setting: &Setting) {
+fn apply(machine: &mut Machine, place: usize, pod: &PodRun, setting: &Setting) {
     let group = machine.group_mut(place);
     group.set_limit(setting.limit, setting.burst);
     group.set_weight(setting.weight);
+    if let Some(containers) = &pod.containers {
+        containers.set(setting, machine);
+    }
 }
 
 /// Millicores as cores.
@@ -343,8 +384,9 @@ pub(crate) fn cores(amount: Millicores) -> f64 {
 mod tests {
     use super::*;
     use crate::load::Shape;
+    use crate::machine::CpuSet;
     use crate::policy::declared;
-    use crate::scenario::{NodeSpec, PodSpec, Suite, SystemSpec};
+    use crate::scenario::{ContainerSpec, NodeSpec, PodSpec, Suite, SystemSpec};
 
     /// A policy that knows pods by what it was told, and sets 100m for each of them all the time.
     #[derive(Default)]
@@ -431,6 +473,34 @@ mod tests {
         // The node is as busy as all of them together make it.
         let ms = |span: Span| (span.as_us() + 500) / 1000;
         assert_eq!((ms(policy.idle), ms(policy.busy)), (7000, 33_000));
+    }
+
+    fn container(name: &str, share: f64, limit: u64) -> ContainerSpec {
+        let limit = Some(Millicores::new(limit));
+        ContainerSpec { name: name.to_owned(), share, limit, weight: 100 }
+    }
+
+    #[test]
+    fn the_container_that_is_held_back_holds_up_its_pod_and_is_what_is_told_of_it() {
+        // The proxy has a tenth of the pod's limit and a fifth of its work.
+        let containers = vec![container("app", 4.0, 1800), container("proxy", 1.0, 200)];
+        let pod = PodSpec { containers, ..endless("pod", 500, 2000) };
+        let scenario = ten_seconds(four_cores(), vec![pod]);
+        let mut policy = declared(&scenario.node, &scenario.pods);
+        let pods = run_node(&scenario, 0, &mut *policy, &mut Unwatched);
+        assert!((pods[0].used_core_hours() * 3600.0 - 10.0).abs() < 0.01, "five times 200m");
+        assert_eq!((pods[0].throttled(), pods[0].periods()), (100.0, 100.0));
+        // Another limit of the pod is divided as the declared one was.
+        assert_eq!(used(&scenario, &mut Strict::default()), [0.5]);
+    }
+
+    #[test]
+    fn a_pod_that_is_bound_to_cpus_leaves_the_others_to_its_neighbours() {
+        let cpus = CpuSet::of([0]);
+        let pods = vec![PodSpec { cpus, ..endless("a", 1000, 4000) }, endless("b", 10, 4000)];
+        let scenario = ten_seconds(four_cores(), pods);
+        let mut policy = declared(&scenario.node, &scenario.pods);
+        assert_eq!(used(&scenario, &mut *policy), [10.0, 30.0]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use crate::crew;
 use crate::load::{Histogram, Load};
 use crate::machine::{Machine, SLICE_MS};
-use crate::run::{cores, pod_seed};
+use crate::run::pod_seed;
 use crate::scenario::Scenario;
 
 /// A service's target is this many times the latency it would have alone and without limits.
@@ -41,7 +41,7 @@ pub fn slo_ms(scenario: &Scenario, place: usize) -> Option<f64> {
     if !load.is_service() {
         return None;
     }
-    let mut alone = Alone::new(load, cores(scenario.node.capacity));
+    let mut alone = Alone::new(load, pod.cores_on(&scenario.node));
     for slice in 0..scenario.duration_s * (1000 / SLICE_MS) {
         alone.slice(f64::from(slice * SLICE_MS));
     }

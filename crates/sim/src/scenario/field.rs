@@ -93,6 +93,15 @@ impl<'a> Fields<'a> {
         tables.filter_map(|(place, table)| self.fields(format!("{path}[{place}]"), table)).collect()
     }
 
+    /// Takes a list of tables that may be left out.
+    pub(super) fn optional_tables(&mut self, name: &'static str) -> Vec<Fields<'a>> {
+        if self.has(name) {
+            return self.tables(name);
+        }
+        self.known.push(name);
+        Vec::new()
+    }
+
     /// Notes that a key's value, or the lack of it, is wrong.
     pub(super) fn problem(&mut self, name: &str, what: String) {
         let written = self.table.get(name);

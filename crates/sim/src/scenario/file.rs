@@ -11,11 +11,13 @@ use toml::de::DeTable;
 use walras_core::units::{Millicores, Weight};
 
 use super::field::{Fields, line_at};
+use super::groups::{self, CpuChoice, Turn};
 use super::kind::{BargainingWeight, Cores, Cpu, CpuOrNone, Flag, Number, Seed, Text, Whole, Word};
 use super::load::{self, Reader, Surroundings};
 use super::problem::{Problem, Problems, ScenarioError};
 use super::{Nature, NodeSpec, PodSpec, Scenario, Suite};
 use crate::load::{LoadSpec, Memory};
+use crate::machine::CpuSet;
 
 const NAME: Text = Text { most_bytes: 100 };
 const ABOUT: Text = Text { most_bytes: 1000 };
@@ -77,7 +79,7 @@ fn scenario(fields: &mut Fields<'_>, folder: &Path, read: &Reader<'_>) -> Option
     let node_threads = capacity.map_or(1.0, threads_of);
     let around = Surroundings { folder, read, node_threads };
     let system = load::system(fields, &around);
-    let pods = pods(fields, duration_s, &around);
+    let pods = pods(fields, duration_s, &around, Turn::of(capacity));
     let node = NodeSpec { capacity: capacity?, system };
     Some(Scenario { name: name?, about: about?, suite, seed, duration_s, node, nodes, pods })
 }
@@ -101,23 +103,35 @@ fn duration_s(fields: &mut Fields<'_>) -> u32 {
     }
 }
 
-fn pods(fields: &mut Fields<'_>, duration_s: u32, around: &Surroundings<'_>) -> Vec<PodSpec> {
-    let mut pods = Vec::new();
+fn pods(
+    fields: &mut Fields<'_>,
+    duration_s: u32,
+    around: &Surroundings<'_>,
+    mut turn: Turn,
+) -> Vec<PodSpec> {
+    let mut pods: Vec<PodSpec> = Vec::new();
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut total = 0_u32;
     for mut table in fields.tables("pod") {
-        if let Some((pod, replicas)) = pod(&mut table, duration_s, around) {
+        if let Some((pod, replicas)) = pod(&mut table, duration_s, around, &turn) {
             total = total.saturating_add(replicas.count);
             if total > PODS_MAX {
                 let what = format!("makes {total} pods; a node has at most {PODS_MAX}");
                 table.problem("replicas", what);
             } else {
                 let before = pods.len();
-                pods.extend((0..replicas.count).map(|number| replicas.pod(&pod, number)));
+                pods.extend(
+                    (0..replicas.count).map(|number| replicas.pod(&pod, number, &mut turn)),
+                );
                 claim_names(&mut table, pods.iter().skip(before), &mut taken);
             }
         }
         fields.finish(table);
+    }
+    let bound = pods.iter().filter_map(|pod| pod.cpus);
+    if CpuSet::regions(bound.chain(turn.all())).is_none() {
+        let what = "is bound to CPUs that overlap in too many ways; give fewer sets of cpus";
+        fields.problem("pod", what.to_owned());
     }
     pods
 }
@@ -142,6 +156,7 @@ fn pod(
     table: &mut Fields<'_>,
     duration_s: u32,
     around: &Surroundings<'_>,
+    turn: &Turn,
 ) -> Option<(PodSpec, Replicas)> {
     let name = table.required("name", &NAME);
     let count = table.optional("replicas", &REPLICAS).unwrap_or(1);
@@ -155,7 +170,9 @@ fn pod(
     let start_s = table.optional("start_s", &TIME_S).unwrap_or(0.0);
     let stop_s = table.optional("stop_s", &TIME_S);
     let stagger_s = table.optional("stagger_s", &TIME_S).unwrap_or(0.0);
-    let replicas = Replicas { count, stagger_s };
+    let cpus = groups::cpus(table, turn);
+    let containers = groups::containers(table, limit);
+    let replicas = Replicas { count, stagger_s, cpus };
     let slo_ms = table.optional("slo_ms", &LATENCY_MS);
     let slo_known = table.optional("slo_known", &Flag).unwrap_or(false);
     let memory = load::memory(table);
@@ -190,6 +207,7 @@ fn pod(
         slo_ms,
         slo_known,
         memory,
+        containers,
         ..PodSpec::new(&name?, load?, request?)
     };
     Some((pod, replicas))
@@ -231,18 +249,21 @@ struct Replicas {
     count: u32,
     /// The time between the starts of two of them.
     stagger_s: f64,
+    /// The CPUs that each is bound to.
+    cpus: Option<CpuChoice>,
 }
 
 // === impl Replicas ===
 
 impl Replicas {
     /// One of them.
-    fn pod(&self, pod: &PodSpec, number: u32) -> PodSpec {
+    fn pod(&self, pod: &PodSpec, number: u32, turn: &mut Turn) -> PodSpec {
         let mut pod = pod.clone();
         if self.count > 1 {
             pod.name = format!("{}-{}", pod.name, number + 1);
         }
         pod.start_s += f64::from(number) * self.stagger_s;
+        pod.cpus = self.cpus.as_ref().and_then(|choice| turn.take(choice));
         pod
     }
 
@@ -273,7 +294,7 @@ mod tests {
     use walras_core::rng::Rng;
 
     use super::*;
-    use crate::scenario::{SystemSpec, builtin, cases};
+    use crate::scenario::{ContainerSpec, SystemSpec, builtin, cases};
 
     fn files(path: &Path) -> io::Result<Vec<u8>> {
         match path.to_str() {
@@ -321,6 +342,13 @@ mod tests {
             }
             if !pod.managed {
                 write!(text, ", unmanaged")?;
+            }
+            if let Some(cpus) = pod.cpus {
+                write!(text, ", {cpus:?}")?;
+            }
+            for ContainerSpec { name, share, limit, weight } in &pod.containers {
+                let limit = limit.map_or("none".to_owned(), |limit| limit.to_string());
+                write!(text, ", {name} {share} ..{limit} weight {weight}")?;
             }
             if let Some(memory) = pod.memory {
                 write!(text, ", memory {} + {}", memory.base_mib, memory.per_request_mib)?;

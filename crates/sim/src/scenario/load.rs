@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::SystemSpec;
 use super::field::Fields;
+use super::groups::{DEFAULT_KERNEL_WEIGHT, KERNEL_WEIGHT};
 use super::kind::{Number, Text, Whole, Word};
 use super::trace::{self, Format, Reading, Trace, Unit};
 use crate::load::{LoadSpec, Memory, Shape, Startup};
@@ -48,11 +49,6 @@ const FORMAT: Word<Format> = Word {
         ("google", Format::Google),
     ],
 };
-
-/// Weights as cgroup v2 has them.
-const KERNEL_WEIGHT: Whole = Whole { of: "weight", least: 1, most: 10_000 };
-/// What a group has that nobody weighed.
-const DEFAULT_KERNEL_WEIGHT: u32 = 100;
 
 /// How much the cost of requests varies where a scenario does not say: as much as it is.
 const DEFAULT_VARIATION: f64 = 1.0;

@@ -9,6 +9,7 @@ mod cases;
 mod disk;
 mod field;
 mod file;
+mod groups;
 mod kind;
 mod load;
 mod problem;
@@ -25,6 +26,8 @@ pub use problem::{Problem, Problems, ScenarioError};
 pub use recorded::recorded;
 
 use crate::load::{LoadSpec, Memory, Shape, Startup};
+use crate::machine::CpuSet;
+use crate::run::cores;
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,8 +122,25 @@ pub struct PodSpec {
     /// Whether the policy sizes it. Where it does not, the pod keeps what was declared, and the
     /// policy sees of it only what it does to the node.
     pub managed: bool,
+    /// The CPUs it is bound to, where it is.
+    pub cpus: Option<CpuSet>,
+    /// The groups below its own; empty where its processes are in its own.
+    pub containers: Vec<ContainerSpec>,
     /// The memory it takes, where its owner said so. Nothing decides on it.
     pub memory: Option<Memory>,
+}
+
+/// A container of a pod: a group below the pod's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerSpec {
+    /// What it is called.
+    pub name: String,
+    /// What part of the pod's work it does, in proportion to the other containers.
+    pub share: f64,
+    /// The declared limit; none where there is none.
+    pub limit: Option<Millicores>,
+    /// Its weight among the pod's containers, in cgroup v2's scale.
+    pub weight: u32,
 }
 
 // === impl NodeSpec ===
@@ -154,7 +174,16 @@ impl PodSpec {
             slo_ms: None,
             slo_known: false,
             managed: true,
+            cpus: None,
+            containers: Vec::new(),
             memory: None,
         }
+    }
+
+    /// The cores of a node on which it can run.
+    #[must_use]
+    pub fn cores_on(&self, node: &NodeSpec) -> f64 {
+        let node_cores = cores(node.capacity);
+        self.cpus.map_or(node_cores, |cpus| cpus.cores(node_cores))
     }
 }
