@@ -91,7 +91,11 @@ impl Town {
                     weight: Weight::ONE,
                     limit: Millicores::new(400),
                     request: None,
-                    came_with: CameWith { request: None, limit: Some(Millicores::new(400)) },
+                    came_with: CameWith {
+                        request: None,
+                        limit: Some(Millicores::new(400)),
+                        weight: None,
+                    },
                     nature: Nature::Unknown,
                 },
                 now,

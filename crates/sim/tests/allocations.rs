@@ -102,7 +102,7 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::new(400),
             request: None,
-            came_with: CameWith { request: None, limit: Some(Millicores::new(400)) },
+            came_with: CameWith { request: None, limit: Some(Millicores::new(400)), weight: None },
             nature: Nature::Unknown,
         }
     }

@@ -67,7 +67,11 @@ mod tests {
                 weight: Weight::ONE,
                 limit: Millicores::new(limit),
                 request: None,
-                came_with: CameWith { request: None, limit: Some(Millicores::new(limit)) },
+                came_with: CameWith {
+                    request: None,
+                    limit: Some(Millicores::new(limit)),
+                    weight: None,
+                },
                 nature: Nature::Unknown,
             };
             let start = Moment::from_ms(100_000);

@@ -8,7 +8,7 @@ use walras_core::units::{Millicores, Moment, PodUid};
 
 use super::{Actuation, Policy, Setting, View};
 use crate::machine::Counters;
-use crate::scenario::{NodeSpec, PodSpec};
+use crate::scenario::{self, NodeSpec, PodSpec};
 
 /// A node's market.
 #[derive(Clone, Debug)]
@@ -84,14 +84,19 @@ impl Market {
 
 impl Policy for Market {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
+        let nature = match pod.nature {
+            None => Nature::Unknown,
+            Some(scenario::Nature::Batch) => Nature::Batch,
+            Some(scenario::Nature::Service) => Nature::Service,
+        };
         let came_with = CameWith { request: Some(pod.request), limit: pod.limit, weight: None };
         let known = Known {
             came_with,
             min: pod.min,
-            max: None,
+            max: pod.max,
             share: share_of_request(pod.request),
             priority: pod.weight,
-            nature: Nature::Unknown,
+            nature,
         };
         let ground = Ground {
             cap_rule: self.node.profile().cap_rule,
@@ -109,7 +114,7 @@ impl Policy for Market {
                 limit: pod.limit.unwrap_or(Millicores::UNLIMITED),
                 request: Some(pod.request),
                 came_with,
-                nature: Nature::Unknown,
+                nature,
             },
             now,
         );

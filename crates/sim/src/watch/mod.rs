@@ -541,7 +541,11 @@ mod tests {
             weight: Weight::ONE,
             limit: Millicores::from_cores(2),
             request: None,
-            came_with: CameWith { request: None, limit: Some(Millicores::from_cores(2)) },
+            came_with: CameWith {
+                request: None,
+                limit: Some(Millicores::from_cores(2)),
+                weight: None,
+            },
             nature: Nature::Unknown,
         };
         vec![

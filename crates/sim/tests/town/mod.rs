@@ -49,7 +49,7 @@ impl Town {
                 weight: Weight::ONE,
                 limit: eater.limit,
                 request: None,
-                came_with: CameWith { request: None, limit: Some(eater.limit) },
+                came_with: CameWith { request: None, limit: Some(eater.limit), weight: None },
                 nature: Nature::Unknown,
             };
             node.pod_added(facts, start);
