@@ -30,11 +30,20 @@ const PREFIX: &str = "walras-kernel-";
 impl Group {
     /// A new group, with the weight that the kernel gives to everybody.
     pub(crate) fn create(layout: &Layout) -> Result<Self, CgroupError> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
         remove_left_behind(layout, &CgroupPath::ROOT, PREFIX.as_bytes())?;
+        Self::create_in(layout, &CgroupPath::ROOT)
+    }
+
+    /// The same, below this one, which has to live longer.
+    pub(crate) fn create_below(&self, layout: &Layout) -> Result<Self, CgroupError> {
+        Self::create_in(layout, self.created.path())
+    }
+
+    fn create_in(layout: &Layout, parent: &CgroupPath) -> Result<Self, CgroupError> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{number}", std::process::id());
-        let path = CgroupPath::ROOT.join(name.as_bytes()).expect("no slash is in it");
+        let path = parent.join(name.as_bytes()).expect("no slash is in it");
         let created = Created::create(layout, &path)?;
         let adopted = created.open()?.adopt(&mut Forgotten)?;
         Ok(Self { adopted, created })

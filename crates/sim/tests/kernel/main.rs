@@ -38,7 +38,7 @@ mod tests {
     use crate::cgroup::Group;
     use crate::clock::{cpu_time, now};
     use crate::model;
-    use crate::outcome::{Outcome, Plan};
+    use crate::outcome::{Outcome, Plan, Weights};
     use crate::real::{self, Disturbed};
     use crate::verdict::{Attempt, Tolerance, judge};
 
@@ -69,6 +69,7 @@ mod tests {
     fn a_group_that_always_wants_more_is_throttled_in_every_period() {
         let Some((layout, _alone)) = prepared() else { return };
         let plan = Plan {
+            above: None,
             limit: Millicores::new(300),
             burst: Millicores::ZERO,
             jobs: vec![Job { at: ms(10), cost: ms(915) }],
@@ -92,6 +93,7 @@ mod tests {
         let Some((layout, _alone)) = prepared() else { return };
         let limit = Millicores::new(200);
         let plan = |burst| Plan {
+            above: None,
             limit,
             burst,
             jobs: (0..4).map(|burst| Job { at: ms(30 + 500 * burst), cost: ms(46) }).collect(),
@@ -130,6 +132,7 @@ mod tests {
     fn a_higher_limit_ends_throttling_at_once() {
         let Some((layout, _alone)) = prepared() else { return };
         let plan = Plan {
+            above: None,
             limit: Millicores::new(100),
             burst: Millicores::ZERO,
             jobs: vec![Job { at: ms(10), cost: ms(200) }],
@@ -145,6 +148,73 @@ mod tests {
             attempt.compare(what, run.outcome.resumed_ms, model.resumed_ms, AT_ONCE);
             Ok(attempt)
         });
+    }
+
+    /// A busy thread for a second and a half, in a group below another.
+    fn below(above: u64, limit: u64, burst: u64, cost: u64) -> Plan {
+        Plan {
+            above: Some(Millicores::new(above)),
+            limit: Millicores::new(limit),
+            burst: Millicores::new(burst),
+            jobs: vec![Job { at: ms(10), cost: ms(cost) }],
+            raise: None,
+            until: ms(1760),
+        }
+    }
+
+    /// Runs a plan of two levels, and compares what each of them counted.
+    fn two_levels(case: &str, plan: &Plan) {
+        let Some((layout, _alone)) = prepared() else { return };
+        settle(case, || {
+            let run = real::run(&layout, plan)?;
+            let model = model::run(&run.plan);
+            let mut attempt = Attempt::new(run.lost_ms);
+            let kernel = &run.outcome;
+            let what = "periods of the group above";
+            attempt.compare(what, kernel.above_nr_periods, model.above_nr_periods, COUNTS);
+            let (kernels, models) = (kernel.above_nr_throttled, model.above_nr_throttled);
+            attempt.compare("throttled periods of the group above", kernels, models, COUNTS);
+            compare(&mut attempt, "", [kernel, &model], COUNTS);
+            Ok(attempt)
+        });
+    }
+
+    #[test]
+    fn a_quota_that_runs_out_below_is_not_counted_above() {
+        let plan = below(400, 200, 0, 310);
+        assert_eq!(model::run(&plan).above_nr_throttled, 0.0);
+        two_levels("one busy thread, limit 200m below one of 400m, 1.5 s", &plan);
+    }
+
+    /// In the first version of control groups a quota is at most the one above it. With a buffer as
+    /// large as the quota it lasts all the same, and the other one runs out first.
+    #[test]
+    fn a_quota_that_runs_out_above_is_not_counted_below() {
+        let plan = below(300, 300, 300, 465);
+        assert_eq!(model::run(&plan).nr_throttled, 0.0);
+        two_levels("one busy thread, limit 300m and a buffer below one of 300m, 1.5 s", &plan);
+    }
+
+    /// If all weights were on one level, shares were 60, 20 and 20 percent.
+    #[test]
+    fn weights_share_among_siblings_and_what_is_below_shares_what_is_left() {
+        let Some((layout, _alone)) = prepared() else { return };
+        settle(
+            "two groups of weights 3:1 below one, and one beside that of the same weight",
+            || {
+                let (heavy, light) = (real::HEAVY, real::HEAVY / 3);
+                let weights = Weights { children: [heavy, light], parent: light, beside: light };
+                let (kernel, of_cpu) = real::shares_percent(&layout, &weights, 2, ms(1000));
+                let mut attempt = Attempt::new(if of_cpu < 25.0 { f64::INFINITY } else { 0.0 });
+                let model = model::shares_percent(&weights, 2.0);
+                let names = ["the heavier below", "the lighter below", "the one beside"];
+                for ((name, kernel), model) in names.iter().zip(kernel).zip(model) {
+                    attempt.compare(&format!("share of {name}, percent"), kernel, model, SHARES);
+                }
+                attempt.claim("all together have one CPU and no more", of_cpu <= 105.0);
+                Ok(attempt)
+            },
+        );
     }
 
     #[test]

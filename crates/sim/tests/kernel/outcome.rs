@@ -13,6 +13,8 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(PERIOD_MS as u64);
 /// One group with a limit, and its load. Times count from the beginning of a period.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// The limit of a group above it, if there is one.
+    pub(crate) above: Option<Millicores>,
     /// The limit.
     pub(crate) limit: Millicores,
     /// The burst buffer.
@@ -23,6 +25,17 @@ pub(crate) struct Plan {
     pub(crate) raise: Option<(Duration, Millicores)>,
     /// When the counters are read.
     pub(crate) until: Duration,
+}
+
+/// Two groups below another, and one beside that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weights {
+    /// The two.
+    pub(crate) children: [u32; 2],
+    /// The one they are in.
+    pub(crate) parent: u32,
+    /// The other one.
+    pub(crate) beside: u32,
 }
 
 /// What came of it.
@@ -36,6 +49,10 @@ pub(crate) struct Outcome {
     pub(crate) nr_periods: f64,
     /// Those of them that were throttled.
     pub(crate) nr_throttled: f64,
+    /// Periods of the group above; 0 where there is none.
+    pub(crate) above_nr_periods: f64,
+    /// Those of them in which it was throttled itself.
+    pub(crate) above_nr_throttled: f64,
     /// From arrival to completion, for each job that was completed.
     pub(crate) completion_ms: Vec<f64>,
     /// From the setting of another limit to the first work after it.

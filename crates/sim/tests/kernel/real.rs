@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::thread::sched_getaffinity;
-use walras_cgroup::{Layout, Target};
+use walras_cgroup::{CgroupError, Layout, Target};
 use walras_core::demand::Sample;
 use walras_core::parse::CpuWeight;
 use walras_core::smooth::weight::KernelWeight;
@@ -16,7 +16,7 @@ use walras_core::smooth::weight::KernelWeight;
 use crate::burner::{INSTRUCTIONS, Job, Load, REST, Said};
 use crate::cgroup::Group;
 use crate::clock::{milliseconds, now, wait_until};
-use crate::outcome::{Outcome, PERIOD, Plan};
+use crate::outcome::{Outcome, PERIOD, Plan, Weights};
 
 /// The test that is the load process if it gets instructions.
 const LOAD_PROCESS: &str = "tests::the_load_process_does_its_jobs_one_after_the_other";
@@ -48,7 +48,15 @@ pub(crate) struct Disturbed(pub(crate) String);
 
 /// Carries out a plan in a group of its own.
 pub(crate) fn run(layout: &Layout, plan: &Plan) -> Result<Run, Disturbed> {
-    let mut group = Group::create(layout).expect("a group could be made before");
+    // Made first, and so gone last.
+    let above = plan.above.map(|above| {
+        let mut group = Group::create(layout).expect("a group could be made before");
+        let weight = Some(kernel_weight(HEAVY));
+        group.set(&Target { limit: Some(above), burst: None, weight });
+        group
+    });
+    let group = above.as_ref().map_or_else(|| Group::create(layout), |it| it.create_below(layout));
+    let mut group = group.expect("a group could be made before");
     let (limit, burst) = (Some(plan.limit), Some(plan.burst));
     group.set(&Target { limit, burst, weight: Some(kernel_weight(HEAVY)) });
     let mut process = Process::start(&Load::Jobs(plan.jobs.clone()), &group);
@@ -57,6 +65,7 @@ pub(crate) fn run(layout: &Layout, plan: &Plan) -> Result<Run, Disturbed> {
     wait_until(start - REST + PERIOD.mul_f64(2.2));
     let stolen_before = stolen();
     let before = group.counters();
+    let above_before = above.as_ref().map(Group::counters);
     if now() >= start {
         return Err(Disturbed("the first reading came after the start".to_owned()));
     }
@@ -73,8 +82,14 @@ pub(crate) fn run(layout: &Layout, plan: &Plan) -> Result<Run, Disturbed> {
     let (done, pauses) = process.jobs(plan.jobs.len());
     wait_until(start + plan.until);
     let after = group.counters();
+    let above_after = above.as_ref().map(Group::counters);
     carried_out.until = now() - start;
     let mut outcome = counted(&before, &after);
+    if let (Some(before), Some(after)) = (above_before, above_after) {
+        let above = counted(&before, &after);
+        outcome.above_nr_periods = above.nr_periods;
+        outcome.above_nr_throttled = above.nr_throttled;
+    }
     let completion = |(at, job): (&Duration, &Job)| milliseconds(*at - start - job.at);
     outcome.completion_ms = done.iter().zip(&plan.jobs).map(completion).collect();
     let raised = carried_out.raise.map(|(at, _)| start + at);
@@ -95,28 +110,57 @@ pub(crate) fn share_percent(
     threads: usize,
     window: Duration,
 ) -> (f64, f64) {
+    let groups = weights.map(|weight| weighed(Group::create(layout), weight));
+    let ([first, _], of_cpu) = shares(groups.each_ref(), threads, window);
+    (first, of_cpu)
+}
+
+/// What each of two groups below another and of one beside that gets of one CPU, in percent of what
+/// all got together, while all want all of it; and how much of that CPU they got.
+pub(crate) fn shares_percent(
+    layout: &Layout,
+    weights: &Weights,
+    threads: usize,
+    window: Duration,
+) -> ([f64; 3], f64) {
+    let parent = weighed(Group::create(layout), weights.parent);
+    let beside = weighed(Group::create(layout), weights.beside);
+    let [one, other] = weights.children.map(|weight| weighed(parent.create_below(layout), weight));
+    shares([&one, &other, &beside], threads, window)
+}
+
+fn weighed(group: Result<Group, CgroupError>, weight: u32) -> Group {
+    let mut group = group.expect("a group could be made before");
+    group.set(&Target { limit: None, weight: Some(kernel_weight(weight)), burst: None });
+    group
+}
+
+/// The shares of groups that want all of one CPU, in percent of what they got together, and how
+/// much of that CPU it was.
+fn shares<const COUNT: usize>(
+    groups: [&Group; COUNT],
+    threads: usize,
+    window: Duration,
+) -> ([f64; COUNT], f64) {
     let cpus = sched_getaffinity(None).expect("a process may ask where it may run");
     let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| cpus.is_set(cpu));
     let load = Load::Busy { threads, cpu: cpu.expect("this process runs somewhere") };
-    let groups = weights.map(|weight| {
-        let mut group = Group::create(layout).expect("a group could be made before");
-        group.set(&Target { limit: None, weight: Some(kernel_weight(weight)), burst: None });
-        group
-    });
-    let mut processes = groups.each_ref().map(|group| Process::start(&load, group));
+    let mut processes = groups.map(|group| Process::start(&load, group));
     for process in &mut processes {
         for _ in 0..threads {
             assert_eq!(process.hear(), Said::Busy);
         }
     }
     wait_until(now() + SETTLING);
-    let usage_ms = || groups.each_ref().map(|group| usage_ms(&group.counters()));
+    let usage_ms = || groups.map(|group| usage_ms(&group.counters()));
     let (from, before) = (now(), usage_ms());
     wait_until(from + window);
-    let (to, after) = (now(), usage_ms());
-    let used = [after[0] - before[0], after[1] - before[1]];
-    let both = used[0] + used[1];
-    (used[0] / both * 100.0, both / milliseconds(to - from) * 100.0)
+    let (to, mut used) = (now(), usage_ms());
+    for (used, before) in used.iter_mut().zip(before) {
+        *used -= before;
+    }
+    let all: f64 = used.iter().sum();
+    (used.map(|used| used / all * 100.0), all / milliseconds(to - from) * 100.0)
 }
 
 /// A load process in its group, which ends with this value.
