@@ -6,13 +6,16 @@
 //! edge of the system refuses any CPU figure above [`Millicores::LIMIT`], so a saturated sum can
 //! only mean "more than any machine has" and never wraps into a small one.
 
-use alloc::sync::Arc;
 use core::fmt;
 use core::iter::Sum;
 use core::num::NonZeroU32;
 use core::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
+
+mod name;
+
+pub use name::{PodUid, WorkloadKey};
 
 /// CPU in thousandths of a core.
 #[derive(
@@ -53,14 +56,6 @@ pub struct Weight(NonZeroU32);
 )]
 #[serde(transparent)]
 pub struct Ratio(u64);
-
-/// The name of one pod (or container, or unit) for as long as it lives. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodUid(Arc<str>);
-
-/// The name of a workload: what a recreated pod has in common with its predecessor.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkloadKey(Arc<str>);
 
 // === impl Millicores ===
 
@@ -420,48 +415,6 @@ impl Add for Ratio {
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_thousandths(f, self.0.saturating_add(500) / 1000)
-    }
-}
-
-// === impl PodUid, WorkloadKey ===
-
-impl PodUid {
-    /// A uid as the outside spells it.
-    #[must_use]
-    pub fn new(uid: &str) -> Self {
-        Self(Arc::from(uid))
-    }
-
-    /// The uid as the outside spells it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for PodUid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl WorkloadKey {
-    /// A key as the outside spells it.
-    #[must_use]
-    pub fn new(key: &str) -> Self {
-        Self(Arc::from(key))
-    }
-
-    /// The key as the outside spells it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for WorkloadKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Containment where caps are loose: who takes all it can get while somebody else waits.
 //!
-//! Only elastic work is contained: what its owner calls batch, or what was seen to take all it could
-//! get for a minute and more, waiting throughout, above its right; and only while CPU is scarce and
-//! somebody below its grant waits. A burst is not greed. The cap of a contained pod is its grant, or
-//! what it uses and its share of what is idle beyond the guard: every fast tick looks at it again,
+//! Only elastic work is contained: what its owner calls batch, or what was seen to take all it
+//! could get for a minute and more, waiting throughout, above its right; and only while CPU is
+//! scarce and somebody below its grant waits. A burst is not greed. The cap of a contained pod is
+//! its grant, or what it uses and its share of what is idle beyond the guard: every fast tick looks
+//! at it again,
 //! so that what the others leave is not kept from it, and what they want back is there soon.
 //!
 //! Always: a contained pod keeps its right and its grant; nobody is contained while CPU is idle

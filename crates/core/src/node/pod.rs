@@ -150,7 +150,7 @@ impl Pod {
             slow_from: None,
             second_from: None,
             window: Window::new(slots, &profile.window_rule()),
-            // Somebody thought that it might need that much. A loose cap is never below that anyway.
+            // Somebody thought that it might need that much. A loose cap is never below it anyway.
             peak: match profile.cap_rule {
                 CapRule::Grant | CapRule::Tight => {
                     Peak::starting(facts.limit.min(facts.bounds.max()), now)

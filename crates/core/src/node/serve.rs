@@ -71,7 +71,7 @@ impl Node {
         actions
     }
 
-    /// Raises who is held back while there is CPU for it, and follows with those that are contained.
+    /// Raises who is held back while there is CPU for it, and follows with who is contained.
     pub(super) fn serve_at_once(&mut self, now: Moment) -> Vec<Action> {
         let idle = self.idle_now();
         let room = idle.saturating_sub(self.guard());

@@ -179,8 +179,8 @@ profile! {
         "What the double rule multiplies the limit by.";
     peak_memory_s: u32, "s", 1.0 to 86_400.0,
         [600, 86_400, 86_400, 600],
-        "How long the most a pod used is remembered: a raise jumps there at once, since bursts tend \
-         to be as large as the last ones, and a loose cap stays above it for a day.";
+        "How long the most a pod used is remembered: a raise jumps there at once, since bursts \
+         tend to be as large as the last ones, and a loose cap stays above it for a day.";
     peak_factor: Ratio, "factor", 0.0 to 10.0,
         [ratio(0.0), ratio(1.1), ratio(1.1), ratio(1.1)],
         "What that peak is multiplied by; 0 forgets it.";
@@ -237,7 +237,12 @@ profile! {
         [ratio(0.9), ratio(0.9), ratio(0.9), ratio(0.9)],
         "The request as a part of the limit, where it follows the limit; as documented.";
     weight_source: WeightSource, "request, weight or standing", 0.0 to 0.0,
-        [WeightSource::Request, WeightSource::Standing, WeightSource::Request, WeightSource::Bargaining],
+        [
+            WeightSource::Request,
+            WeightSource::Standing,
+            WeightSource::Request,
+            WeightSource::Bargaining,
+        ],
         "Where the kernel's weight comes from: the request, as Kubernetes does it; the bargaining \
          weight; or the pod's right and its share of what the rights leave, which is what brings \
          back within milliseconds what was lent.";

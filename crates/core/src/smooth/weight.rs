@@ -45,9 +45,9 @@ pub fn kernel_weight(profile: &Profile, request: Millicores, weight: Weight) -> 
 
 /// The standing weights of all pods of a node, in their order.
 ///
-/// Together they weigh what they weighed when they came, so that a neighbour whom nobody sizes keeps
-/// its standing. Where that is not known, the whole node is the largest weight there is: the finest
-/// the kernel can hold. Where the rights do not fit, all are cut in the same proportion.
+/// Together they weigh what they weighed when they came, so that a neighbour whom nobody sizes
+/// keeps its standing. Where that is not known, the whole node is the largest weight there is: the
+/// finest the kernel can hold. Where the rights do not fit, all are cut in the same proportion.
 #[must_use]
 pub fn standing(
     node: Millicores,

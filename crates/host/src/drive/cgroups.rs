@@ -10,19 +10,18 @@ use std::sync::Arc;
 use tracing::warn;
 use walras_cgroup::{
     Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Settings, Target,
-    WalkLimits, WeightInForce, ceiling, walk,
+    WalkLimits, ceiling, walk,
 };
-use walras_core::claim::{CameWith, Ground, Known, claim, share_of_weight};
+use walras_core::claim::{Ground, claim};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, MachineSample, PodFacts};
-use walras_core::parse::CpuWeight;
 use walras_core::profile::CapRule;
-use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment, PodUid, Weight, WorkloadKey};
+use walras_core::units::{Millicores, Moment, PodUid, WorkloadKey};
 
 use super::clock::Clock;
 use super::cpus::cpus_online;
 use super::handle::{Batch, Handle};
+use super::known::known;
 use super::machine::Machine;
 use super::outside::{Arrival, Carried, Change, Outside, Trouble};
 use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
@@ -248,29 +247,15 @@ impl Cgroups {
         }
         let group = handle.group();
         let above = ceiling(&self.layout, group.path()).ok().flatten();
-        let most = match (adoption.max, above) {
-            (Some(max), Some(above)) => Some(max.min(above.limit)),
-            (max, above) => max.or(above.map(|above| above.limit)),
-        };
         let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
-        let original = handle.original(&settings);
-        let weight = kernel_weight(original.weight);
-        let came_with = CameWith { request: None, limit: original.max.limit_floor(), weight };
-        let known = Known {
-            came_with,
-            min: adoption.min,
-            max: most,
-            share: weight.map_or(Weight::ONE, share_of_weight),
-            priority: adoption.weight,
-            nature: adoption.nature,
-        };
         let ground = Ground {
             cap_rule: self.terms.cap_rule,
             baseline: BASELINE,
             node: self.capacity,
             respect_limits: false,
         };
-        let claim = claim(&known, &ground);
+        let known = known(&adoption, &handle.original(&settings), above.map(|it| it.limit));
+        let (came_with, claim) = (known.came_with, claim(&known, &ground));
         let uid = PodUid::new(&adoption.uid);
         let identity = group.identity();
         let judged = adoption.target_latency_ms.map(|target_ms| latency::Judged {
@@ -496,15 +481,6 @@ impl Outside for Cgroups {
         let unjudged = self.terms.latency.problem(&self.questions.get());
         let latency = unjudged.into_iter().chain(self.questions.problems());
         self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
-    }
-}
-
-/// A weight in the scale of the second version; nothing for a group that only gets what is left.
-fn kernel_weight(weight: WeightInForce) -> Option<KernelWeight> {
-    match weight {
-        WeightInForce::V1(shares) => Some(CpuWeight::from_shares_nearest(shares).into()),
-        WeightInForce::V2(weight) => Some(weight.into()),
-        WeightInForce::Idle => None,
     }
 }
 

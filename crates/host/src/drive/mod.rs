@@ -10,6 +10,7 @@ mod clock;
 mod cpus;
 mod handle;
 mod keep;
+mod known;
 mod machine;
 mod outside;
 mod restore;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use made_up::MadeUp;
 use serde_json::json;
 use walras_browser::{Chromium, Key, Pictures, Scheme, WIDTHS};
+use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
 use walras_core::units::{Millicores, PodUid, Weight};
@@ -161,6 +162,8 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
         weight: Weight::ONE,
         limit: amount,
         request: None,
+        came_with: CameWith::default(),
+        nature: Nature::Unknown,
     };
     let label = PodLabel {
         name: name.to_owned(),

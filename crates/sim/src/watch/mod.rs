@@ -268,6 +268,7 @@ impl Watch {
     }
 }
 
+mod forced;
 mod loose;
 mod told;
 mod whole;
@@ -313,31 +314,7 @@ impl Watch {
                     "a trim changed nothing"
                 );
             }
-            Why::Forced { .. } => {
-                promise!(limit_moved || request_moved, "nothing moved by force");
-                let forced = |note: &Note| {
-                    matches!(note, Note::RequestsForced { .. } | Note::LimitsForced { .. })
-                };
-                promise!(outcome.notes.iter().any(forced), "forced without a note of it");
-                promise!(
-                    action.limit < before.limit || action.request < before.request,
-                    "a raise was called a cut"
-                );
-                // Making room for somebody who needs it moves the others a little.
-                let follows_request = action.limit == action.request;
-                let made_room = outcome.actions.iter().any(|other| {
-                    let before = self.pods.get(&other.uid).map(|pod| pod.in_force.limit);
-                    before.is_some_and(|before| other.limit > before)
-                });
-                promise!(
-                    !self.fitted
-                        || !limit_moved
-                        || follows_request
-                        || made_room
-                        || self.is_outside_band(before.limit, action.limit),
-                    "a limit was forced to move inside its band, though everything fitted"
-                );
-            }
+            Why::Forced { .. } => self.force_is_right(pod, action, outcome)?,
             Why::Cap { .. } => {
                 promise!(limit_moved, "a cap that did not move");
                 self.free_move_is_right(pod, action)?;

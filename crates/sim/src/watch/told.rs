@@ -1,7 +1,7 @@
 //! What explanations promise: each says of its action only what is true.
 //!
-//! A reason is read by somebody who sees the action beside it. So a shrink is called one, a raise is
-//! not called a cut, and an amount that is named is not on the wrong side of what was set.
+//! A reason is read by somebody who sees the action beside it. So a shrink is called one, a raise
+//! is not called a cut, and an amount that is named is not on the wrong side of what was set.
 
 use walras_core::node::{Action, InForce, RestsOn, Why};
 

@@ -213,7 +213,7 @@ fn man_pages_that_cannot_be_written_are_a_failure() {
 fn constants_are_listed_for_people_and_programs() {
     let text = stdout_of(walras(&["profiles"]));
     assert!(text.contains("cooldown_ms  (ms; a whole number from 0 to 3600000)\n"), "{text}");
-    assert!(text.contains("    seed 5000   direct 0   api 5000\n"), "{text}");
+    assert!(text.contains("    seed 5000   direct 0   api 5000   tight 0\n"), "{text}");
     let one = stdout_of(walras(&["profiles", "api"]));
     assert!(one.contains("    api 5000\n") && !one.contains("direct"), "{one}");
     let json: Value = serde_json::from_str(&stdout_of(walras(&["profiles", "--json"]))).unwrap();

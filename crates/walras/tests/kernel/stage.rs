@@ -14,7 +14,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use walras_cgroup::{CgroupPath, Created, Layout, Version, remove_left_behind};
+use walras_cgroup::{CgroupPath, Created, Group, Layout, Version, remove_left_behind};
+use walras_core::units::Moment;
 
 /// Nothing that a test waits for takes this long, however busy the machine is.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -26,12 +27,20 @@ static MACHINE: RwLock<()> = RwLock::new(());
 
 /// The cgroups and folders of one test.
 pub(crate) struct Stage {
-    _shared: RwLockReadGuard<'static, ()>,
+    _machine: Machine,
     pub(crate) layout: Layout,
     top: CgroupPath,
     /// From the outermost to the innermost.
     made: Vec<Created>,
     pub(crate) folder: tempfile::TempDir,
+}
+
+/// What a test has of the machine, until this value goes.
+enum Machine {
+    /// Others play beside it.
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    /// Nobody else does.
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
 /// A process that burns CPU until this value goes.
@@ -65,6 +74,19 @@ fn is_left_out() -> bool {
 impl Stage {
     /// A stage for one test; nothing if the user wants to do without.
     pub(crate) fn prepared() -> Option<Self> {
+        Self::on(|| Machine::Shared {
+            _guard: MACHINE.read().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// The same for a test that needs idle CPU.
+    pub(crate) fn on_a_quiet_machine() -> Option<Self> {
+        Self::on(|| Machine::Alone {
+            _guard: MACHINE.write().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    fn on(machine: impl FnOnce() -> Machine) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         if is_left_out() {
             // Past the harness, which hides what passing tests print.
@@ -81,8 +103,7 @@ impl Stage {
         remove_left_behind(&layout, &CgroupPath::ROOT, PREFIX).expect(needs);
         let top = CgroupPath::ROOT.join(&name).unwrap();
         let made = vec![Created::create(&layout, &top).expect(needs)];
-        let shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Self { _shared: shared, layout, top, made, folder: tempfile::tempdir().unwrap() })
+        Some(Self { _machine: machine(), layout, top, made, folder: tempfile::tempdir().unwrap() })
     }
 
     /// For a test that takes the whole machine: nobody else plays until the value goes. Nothing if
@@ -146,6 +167,12 @@ impl Stage {
         };
         let text = fs::read_to_string(path.under(self.layout.cpu_root()).join(file)).unwrap();
         text.trim().parse().unwrap()
+    }
+
+    /// CPU time that a workload has used, in microseconds.
+    pub(crate) fn used_us(&self, path: &CgroupPath) -> u64 {
+        let group = Group::open(&self.layout, path).unwrap();
+        group.sample(Moment::ORIGIN).unwrap().usage.as_us()
     }
 
     /// The uid of a workload.

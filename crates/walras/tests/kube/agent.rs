@@ -65,7 +65,7 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
         (limit_in(&allocation) >= 200).then_some(())
     });
     let told = stage.allocation(shop, "hungry").unwrap()["spec"]["explanation"].to_string();
-    assert!(told.contains("throttled") || told.contains("needs"), "{told}");
+    assert!(told.contains("throttled") || told.contains("its cap is"), "{told}");
     assert_eq!(stage.quota(&hungry), 10_000, "it only recommends");
 
     // A configuration that is wrong changes nothing and is told of.

@@ -337,8 +337,9 @@ impl FactType {
 
 impl Kind for FactType {
     type Meaning = Self;
-    const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"machine\", \"pod_removed\", \"tick\", \
-                                \"capacity\", \"applied\", \"latency\", \"found\" or \"table_restored\"";
+    const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"machine\", \
+                                \"pod_removed\", \"tick\", \"capacity\", \"applied\", \
+                                \"latency\", \"found\" or \"table_restored\"";
 
     fn accept(written: &Scalar) -> Option<Self> {
         word(written, &Self::ALL, Self::name)
@@ -514,8 +515,8 @@ mod tests {
         assert_eq!(
             check(r#"{"type": "pod_addet", "at_ms": 1}"#),
             "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
-             \"machine\", \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \"found\" or \
-             \"table_restored\""
+             \"machine\", \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \
+             \"found\" or \"table_restored\""
         );
         assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));
     }

@@ -22,7 +22,8 @@ impl Kubernetes {
             return Carried::Done;
         }
         // A limit that was added cannot be taken away in place: the node's size does not limit.
-        let action = &Action { limit: action.limit.min(self.allocatable), ..action.clone() };
+        let limit = Some(action.limit).filter(|limit| !limit.is_unlimited());
+        let action = &Action { limit: limit.unwrap_or(self.allocatable), ..action.clone() };
         let urgency = if action.limit > held.limit { Urgency::AtOnce } else { Urgency::InTime };
         match (held.params.mode, self.terms.config.actuation) {
             _ if self.terms.only_watch() => Carried::OnlyWatching(held.limit),

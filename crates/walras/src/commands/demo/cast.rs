@@ -2,9 +2,9 @@
 //!
 //! The same description is run as real processes (`load`) and in the simulator (`simulate`). Sizes
 //! are shares of what there is, so that any machine shows the same. The static limits are of the
-//! kind people set: generous for what is quiet, and together 140 % of what there is. `web` has 25 %
-//! and takes 21 % on average, but wants 45 % for two seconds out of five. If everybody uses all
-//! that the limits allow, a fifth of the machine is still idle.
+//! kind people set: generous for what is quiet, and together 140 % of what there is; the requests
+//! are 72 % of it. `web` has 25 % and takes 21 % on average, but wants 45 % for two seconds out of
+//! five. If everybody uses all that the limits allow, a fifth of the machine is still idle.
 
 use walras_core::units::{Millicores, Weight};
 use walras_sim::load::{LoadSpec, Shape};
@@ -36,11 +36,11 @@ pub(super) fn scenario(capacity: Millicores, seconds: u32) -> Scenario {
     };
     let part = |percent: u64| Millicores::new(capacity.get() * percent / 100);
     let pods = vec![
-        pod("steady", usage(0.1 * all), part(40), 2),
-        pod(WEB, web, part(25), 8),
-        pod(BATCH, endless(all.ceil()), part(25), 2),
-        pod("idle", usage(0.002 * all), part(30), 1),
-        pod(GREEDY, endless(all.ceil()), part(20), 1),
+        pod("steady", usage(0.1 * all), (part(12), part(40)), 2),
+        pod(WEB, web, (part(25), part(25)), 8),
+        pod(BATCH, endless(all.ceil()), (part(10), part(25)), 2),
+        pod("idle", usage(0.002 * all), (part(20), part(30)), 1),
+        pod(GREEDY, endless(all.ceil()), (part(5), part(20)), 1),
     ];
     Scenario {
         name: "demo".to_owned(),
@@ -59,11 +59,13 @@ pub(super) fn cores(amount: Millicores) -> f64 {
     u32::try_from(amount.get()).map_or(f64::MAX, f64::from) / 1000.0
 }
 
-fn pod(name: &str, load: LoadSpec, limit: Millicores, weight: u32) -> PodSpec {
+/// One workload, with its request and its limit.
+fn pod(name: &str, load: LoadSpec, asks: (Millicores, Millicores), weight: u32) -> PodSpec {
+    let (request, limit) = asks;
     PodSpec {
         limit: Some(limit),
         weight: Weight::from_thousandths(weight * 1000).unwrap_or(Weight::ONE),
-        ..PodSpec::new(name, load, limit)
+        ..PodSpec::new(name, load, request)
     }
 }
 

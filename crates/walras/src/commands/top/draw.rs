@@ -279,7 +279,7 @@ mod tests {
             "node-7  walras 1.2.3  up 5 min  profile direct  acting\n\
              congested  price 0.250  pods 2  clearings 20  changes 3\n\
              usage    [|||||              1.20/4.00]  requests [||||               1.00/4.00]\n\
-             need     [|||||||||||||||||||5.00/4.00]  limits   [||||               2.00/8.00]\n\
+             need     [|||||||||||||||||||5.00/4.00]  idle     [|                  0.30/4.00]\n\
              \n\
              POD                      USAGEv     NEED    GRANT   REQUEST    LIMIT   THROTTLED\n\
              db                         900m     400m     350m      350m    1000m        12 %\n\
