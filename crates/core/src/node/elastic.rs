@@ -3,9 +3,9 @@
 //! Only elastic work is contained: what its owner calls batch, or what was seen to take all it
 //! could get for a minute and more, waiting throughout, above its right; and only while CPU is
 //! scarce and somebody below its grant waits. A burst is not greed. The cap of a contained pod is
-//! its grant, or what it uses and its share of what is idle beyond the guard: every fast tick looks
-//! at it again,
-//! so that what the others leave is not kept from it, and what they want back is there soon.
+//! its grant, or what it uses and, while more is idle than the guard, its share of that: every fast
+//! tick looks at it again, so that what the others leave is not kept from it, and what they want
+//! back is there soon. Something is taken only when less than half the guard is idle.
 //!
 //! Always: a contained pod keeps its right and its grant; nobody is contained while CPU is idle
 //! beyond twice the guard.
@@ -41,6 +41,46 @@ pub(super) struct Appetite {
     /// Since when that was so.
     since: Moment,
     is_elastic: bool,
+}
+
+/// What there is to give to those that are contained, or to take from them. Between half the guard
+/// and all of it nothing moves, so that what is kept idle does not hover around the guard.
+struct Share {
+    more: Millicores,
+    less: Millicores,
+    /// The weights of those that get some, or give some, in thousandths.
+    weights: u64,
+}
+
+// === impl Share ===
+
+impl Share {
+    fn of<'a>(idle: Millicores, guard: Millicores, pods: impl Iterator<Item = &'a Pod>) -> Self {
+        let half = Millicores::new(guard.get() / 2);
+        let wanted = half + Millicores::new(guard.get() / 4);
+        let more = if idle > guard + guard {
+            // Others have stopped, and it is let go soon.
+            idle
+        } else if idle > guard {
+            // Down to where something would be taken: what the others leave tends to grow.
+            idle.saturating_sub(half)
+        } else {
+            Millicores::ZERO
+        };
+        let less = if idle < half { wanted.saturating_sub(idle) } else { Millicores::ZERO };
+        let takes_part = |pod: &&Pod| less > Millicores::ZERO || pod.is_throttled_now();
+        let weights = pods.filter(takes_part).map(|pod| u64::from(pod.weight.thousandths())).sum();
+        Self { more, less, weights }
+    }
+
+    /// What a contained pod may use from now on.
+    fn follow(&self, pod: &Pod, recent: &Signal) -> Millicores {
+        let part = Millicores::new(u64::from(pod.weight.thousandths()));
+        let whole = Millicores::new(self.weights.max(part.get()));
+        let more = if pod.is_throttled_now() { self.more } else { Millicores::ZERO };
+        (recent.usage + more.share_floor(part, whole))
+            .saturating_sub(self.less.share_floor(part, whole))
+    }
 }
 
 // === impl Appetite ===
@@ -96,34 +136,30 @@ impl Node {
         self.machine.hold_scarce(self.pods.iter().any(|pod| pod.containment.is_some()));
     }
 
-    /// Lets the caps of contained pods follow what is idle.
+    /// Lets the caps of contained pods follow what is idle. `looked_at` are the places of those that
+    /// were seen since their last change took effect.
     pub(super) fn follow_contained(
         &mut self,
+        looked_at: &[usize],
         kernel_weights: &[KernelWeight],
         now: Moment,
         actions: &mut Vec<(usize, Action)>,
     ) {
-        let weights: u64 = self
-            .pods
-            .iter()
-            .filter(|pod| pod.containment.is_some())
-            .map(|pod| u64::from(pod.weight.thousandths()))
-            .sum();
-        if weights == 0 {
-            return;
-        }
         let (idle, guard, capacity) = (self.idle_now(), self.guard(), self.capacity);
-        let whole = Millicores::new(weights);
-        for (place, pod) in self.pods.iter_mut().enumerate() {
+        let much = idle > guard;
+        let share = Share::of(idle, guard, looked_at.iter().map(|&place| &*self.pods[place]));
+        for &place in looked_at {
+            let pod = &mut self.pods[place];
             let (Some(containment), Some(recent)) = (&pod.containment, pod.recent) else {
                 continue;
             };
-            let part = Millicores::new(u64::from(pod.weight.thousandths()));
-            let more = idle.saturating_sub(guard).share_floor(part, whole);
-            let less = guard.saturating_sub(idle).share_floor(part, whole);
             let grant = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
-            let cap = (recent.usage + more)
-                .saturating_sub(less)
+            let mut cap = share.follow(pod, &recent);
+            if much {
+                // Nothing is taken while much is idle.
+                cap = cap.max(pod.in_force.limit.min(capacity));
+            }
+            let cap = cap
                 .max(grant)
                 .max(pod.bounds.min())
                 .round_up_to(self.profile.rounding_milli)
@@ -132,10 +168,11 @@ impl Node {
             let present = pod.in_force.limit.min(capacity.max(cap));
             let cap = smooth::limit_step(&self.profile, present, cap);
             let why = Why::Contained { waiting: containment.waiting.clone(), idle, grant };
-            if pod.is_worth_a_change(cap, &self.profile, now) {
+            if pod.is_worth_a_change(cap, much, &self.profile, now) {
                 pod.contained_at = Some(cap);
                 let known = pod.in_force.weight;
                 pod.in_force.weight = known.or_else(|| kernel_weights.get(place).copied());
+                pod.boost.raised(cap, &self.profile, now);
                 actions.push((place, pod.set_cap(cap, why, now)));
             }
         }
@@ -180,8 +217,22 @@ impl Pod {
             .is_none_or(|second| second.usage >= cap || second.period_ratio >= HUNGRY_PERIODS)
     }
 
-    fn is_worth_a_change(&self, cap: Millicores, profile: &Profile, now: Moment) -> bool {
+    /// Whether its cap held it back when it was last looked at.
+    fn is_throttled_now(&self) -> bool {
+        self.recent.is_some_and(|recent| recent.throttled_periods > 0)
+    }
+
+    fn is_worth_a_change(
+        &self,
+        cap: Millicores,
+        much_idle: bool,
+        profile: &Profile,
+        now: Moment,
+    ) -> bool {
         let in_force = self.in_force.limit;
+        if much_idle {
+            return cap > in_force;
+        }
         let rested = self.last_change.is_none_or(|at| now >= at + profile.cooldown_ms);
         // What comes back is taken at once; what is given up can wait for the cooldown.
         smooth::exceeds(cap, in_force, profile.raise_band)

@@ -76,6 +76,7 @@ impl Node {
         let idle = self.idle_now();
         let room = idle.saturating_sub(self.guard());
         let weights = self.weights_if_unknown();
+        let mut contained = Vec::new();
         let mut actions = Vec::new();
         for place in 0..self.pods.len() {
             let pod = &mut self.pods[place];
@@ -85,8 +86,11 @@ impl Node {
             pod.recent = Some(signal);
             pod.judge_heat(&signal, &self.profile, now);
             pod.count_throttled(&signal);
-            // Whoever is contained is followed below.
-            if pod.containment.is_some() || pod.in_force.limit.is_unlimited() {
+            if pod.containment.is_some() {
+                contained.push(place);
+                continue;
+            }
+            if pod.in_force.limit.is_unlimited() {
                 continue;
             }
             let (limit, max) = (pod.in_force.limit, pod.bounds.max());
@@ -127,7 +131,7 @@ impl Node {
             let (profile, mode) = (&self.profile, self.mode);
             actions.push((place, pod.raise_limit(target, profile, mode, why)));
         }
-        self.follow_contained(&weights, now, &mut actions);
+        self.follow_contained(&contained, &weights, now, &mut actions);
         actions.sort_by_key(|(place, _)| *place);
         actions.into_iter().map(|(_, action)| action).collect()
     }
