@@ -9,12 +9,13 @@
 //!
 //! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`]
 //! answers the same questions as the core in slower and plainer ways, [`fact`] is what happens to a
-//! node as plain data, [`watch`] holds a node to its promises, and [`shrink`] makes a failing
-//! sequence short.
+//! node as plain data, [`watch`] holds a node to its promises, [`closed`] counts what becomes of a
+//! simulated one period by period, and [`shrink`] makes a failing sequence short.
 //!
 //! Always: the same seed gives the same result on every machine and on any number of threads.
 #![forbid(unsafe_code)]
 
+pub mod closed;
 mod containers;
 pub mod contest;
 pub mod crew;

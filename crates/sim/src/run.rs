@@ -22,6 +22,44 @@ const API_DELAY_MS: (u64, u64) = (160, 2000);
 pub trait Watcher {
     /// A second has passed.
     fn second_passed(&mut self, second: u32, pods: &[PodMoment], price: Option<f64>);
+
+    /// A slice has passed in which pods wanted and ran this, in core-milliseconds.
+    fn slice_passed(&mut self, _wants: &[Want], _ran_core_ms: &[f64]) {}
+
+    /// A CFS period has passed, and nothing was decided on it yet.
+    fn period_passed(&mut self, _period: &Period<'_>) {}
+}
+
+/// What can be seen of a node at the end of a CFS period.
+#[derive(Clone, Copy)]
+pub struct Period<'a> {
+    run: &'a NodeRun<'a>,
+}
+
+impl Period<'_> {
+    /// What was set on a pod in this period; nothing where it does not run.
+    #[must_use]
+    pub fn setting(&self, place: usize) -> Option<&Setting> {
+        self.run.pods[place].setting.as_ref()
+    }
+
+    /// What the kernel tells of a pod.
+    #[must_use]
+    pub fn counters(&self, place: usize) -> &Counters {
+        self.run.machine.group(place).counters()
+    }
+
+    /// The CPU time that nobody used so far.
+    #[must_use]
+    pub fn idle(&self) -> Span {
+        self.run.machine.idle_and_busy().0
+    }
+}
+
+impl std::fmt::Debug for Period<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Period").field("idle", &self.idle()).finish_non_exhaustive()
+    }
 }
 
 /// What can be seen of a pod in one second.
@@ -56,7 +94,8 @@ pub fn run_node(
 ) -> Vec<PodTally> {
     let mut run = NodeRun::new(scenario, number);
     for period in 0..scenario.duration_s * (1000 / PERIOD_MS) {
-        run.period(period, policy);
+        run.period(period, policy, watcher);
+        watcher.period_passed(&Period { run: &run });
         run.account(period, policy, watcher);
     }
     run.end()
@@ -167,7 +206,7 @@ impl<'a> NodeRun<'a> {
     }
 
     /// Lets one CFS period pass.
-    fn period(&mut self, period: u32, policy: &mut dyn Policy) {
+    fn period(&mut self, period: u32, policy: &mut dyn Policy, watcher: &mut dyn Watcher) {
         let begins_ms = f64::from(period) * f64::from(PERIOD_MS);
         let now = Moment::from_ms(u64::from(period) * u64::from(PERIOD_MS));
         self.start_and_stop(begins_ms, now, policy);
@@ -177,6 +216,7 @@ impl<'a> NodeRun<'a> {
             self.want(at_ms);
             self.machine.run_slice(&self.wants, &mut self.got);
             self.run(at_ms);
+            watcher.slice_passed(&self.wants, &self.got);
         }
     }
 
@@ -209,6 +249,7 @@ impl<'a> NodeRun<'a> {
                     let got = self.got[place];
                     let ran = pod.load.run(at_ms, got, cores, latencies);
                     self.machine.gave_back(place, got - ran);
+                    self.got[place] = ran;
                 }
                 Some(containers) => {
                     let ran = pod.load.run(at_ms, containers.got(&self.got), cores, latencies);

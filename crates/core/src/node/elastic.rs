@@ -136,8 +136,8 @@ impl Node {
         self.machine.hold_scarce(self.pods.iter().any(|pod| pod.containment.is_some()));
     }
 
-    /// Lets the caps of contained pods follow what is idle. `looked_at` are the places of those that
-    /// were seen since their last change took effect.
+    /// Lets the caps of contained pods follow what is idle. `looked_at` are the places of those
+    /// that were seen since their last change took effect.
     pub(super) fn follow_contained(
         &mut self,
         looked_at: &[usize],

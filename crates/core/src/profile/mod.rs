@@ -170,8 +170,8 @@ profile! {
         "The largest raise of the step rule, as documented.";
     boost_periods: u32, "periods", 1.0 to 1000.0,
         [2, 1, 1, 2],
-        "Throttled periods in a row before the double rule fires: one can be chance, but a loose cap \
-         keeps nobody waiting beside idle CPU.";
+        "Throttled periods in a row before the double rule fires: one can be chance, but a loose \
+         cap keeps nobody waiting beside idle CPU.";
     boost_period_ratio: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.6), ratio(0.05), ratio(0.05), ratio(0.6)],
         "Or this share of a look at least as long as that: above one half, two came in a row.";

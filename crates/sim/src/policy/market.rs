@@ -2,7 +2,7 @@
 
 use walras_core::claim::{CameWith, Ground, Known, Nature, claim, share_of_request};
 use walras_core::demand::Sample;
-use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts};
+use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts, Why};
 use walras_core::profile::Profile;
 use walras_core::units::{Millicores, Moment, PodUid};
 
@@ -20,6 +20,7 @@ pub struct Market {
     uids: Vec<PodUid>,
     settings: Vec<Option<Setting>>,
     missed: Vec<bool>,
+    contained: Vec<bool>,
     /// Pods to look at, kept from period to period.
     due: Vec<usize>,
 }
@@ -40,8 +41,15 @@ impl Market {
                 .collect(),
             settings: vec![None; pods.len()],
             missed: vec![false; pods.len()],
+            contained: vec![false; pods.len()],
             due: Vec::new(),
         }
+    }
+
+    /// Whether the pod at a place was ever contained.
+    #[must_use]
+    pub fn was_contained(&self, place: usize) -> bool {
+        self.contained[place]
     }
 
     fn look(&mut self, now: Moment, view: &View<'_>) {
@@ -77,6 +85,7 @@ impl Market {
             burst: action.burst,
         };
         self.settings[place] = Some(setting);
+        self.contained[place] |= matches!(action.why, Why::Contained { .. });
         settings.retain(|(other, _)| *other != place);
         settings.push((place, setting));
     }

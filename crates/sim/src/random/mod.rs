@@ -7,4 +7,5 @@ pub mod draw;
 pub mod facts;
 pub mod load;
 pub mod market;
+pub mod node;
 pub mod profile;
