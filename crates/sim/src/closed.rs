@@ -1,9 +1,9 @@
 //! What a policy promises of every period of a node that it decides over, counted while it runs.
 //!
 //! Two books. *Work-conserving*: a period is wasted on a pod that is throttled at its end, below
-//! the most it may have, while more of the node was idle than the guard. *Give-back*: in every second a
-//! pod that wants to run gets what it has a right to, or all it wants if that is less. Property
-//! tests read them; the books say what happened and not whether that is fine.
+//! the most it may have, while more of the node was idle than the guard. *Give-back*: in every
+//! second a pod that wants to run gets what it has a right to, or all it wants if that is less.
+//! Property tests read them; the books say what happened and not whether that is fine.
 //!
 //! Always: a pod that waits for nothing has nothing wasted on it, and is owed nothing.
 
