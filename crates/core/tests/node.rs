@@ -12,7 +12,7 @@ use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::learn::{self, Experience, LearnConfig, QTable, State};
 use walras_core::need::Bounds;
-use walras_core::node::{Node, Note, Outcome, PodFacts};
+use walras_core::node::{MachineSample, Node, Note, Outcome, PodFacts};
 use walras_core::profile::{Profile, ProfileName, Value};
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
@@ -24,6 +24,7 @@ fn a_node_decides_as_scripted() {
         include_str!("../testdata/node/faults.txt"),
         include_str!("../testdata/node/learning.txt"),
         include_str!("../testdata/node/signals.txt"),
+        include_str!("../testdata/node/serve.txt"),
     ] {
         for case in fixture::read(text) {
             fixture::compare(&case, &run(&case));
@@ -36,6 +37,8 @@ struct Stage {
     node: Node,
     /// Each pod's counters, which the script gives as differences.
     counters: BTreeMap<String, Sample>,
+    /// The machine's, given likewise.
+    machine: MachineSample,
     now: Moment,
     shown: String,
 }
@@ -45,6 +48,7 @@ fn run(case: &Case) -> String {
     let mut stage = Stage {
         node: open(lines.next().expect("a first line")),
         counters: BTreeMap::new(),
+        machine: MachineSample::default(),
         now: Moment::ORIGIN,
         shown: String::new(),
     };
@@ -90,6 +94,14 @@ impl Stage {
                 node.table_restored(WorkloadKey::new(rest[0]), table.save().as_bytes());
             }
             "ran" | "stale" | "reset" => self.sample(verb, rest),
+            "machine" => {
+                let more =
+                    |span: Span, word: &str| Span::from_ms(span.as_ms_floor() + number(word));
+                let MachineSample { idle, busy, .. } = self.machine;
+                let (idle, busy) = (more(idle, rest[0]), more(busy, rest[1]));
+                self.machine = MachineSample { at: now, idle, busy };
+                node.machine_sampled(self.machine);
+            }
             "fast" => {
                 let outcome = node.fast_tick(now);
                 self.show(&outcome);
@@ -163,8 +175,12 @@ impl Stage {
             let usage = pod.signal.map_or(Millicores::ZERO, |signal| signal.usage);
             let need = pod.need.expect("a clearing came first");
             let grant = pod.grant.expect("a clearing came first").amount;
-            writeln!(self.shown, "{} used {usage}, needs {need}, granted {grant}", pod.uid)
+            write!(self.shown, "{} used {usage}, needs {need}, granted {grant}", pod.uid)
                 .expect("a string takes all");
+            if pod.lent > Millicores::ZERO {
+                write!(self.shown, ", lends {}", pod.lent).expect("a string takes all");
+            }
+            self.shown.push('\n');
         }
     }
 
@@ -197,17 +213,19 @@ fn preferring(action: &str, worth: &str) -> QTable {
     table
 }
 
-/// `min max limit [weight=N] [request=N] [workload=NAME]`
+/// `min max limit|none [weight=N] [request=N] [workload=NAME] [came_limit=N|none] [came_request=N]
+/// [nature=batch|service]`. Unless said otherwise, it came with the limit that is in force.
 fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
     let milli = |word: &str| Millicores::new(number(word));
+    let limit = |word: &str| (word != "none").then(|| milli(word));
     let mut facts = PodFacts {
         uid,
         workload: None,
         bounds: Bounds::new(milli(words[0]), milli(words[1])),
         weight: Weight::ONE,
-        limit: milli(words[2]),
+        limit: limit(words[2]).unwrap_or(Millicores::UNLIMITED),
         request: None,
-        came_with: CameWith { request: None, limit: Some(milli(words[2])), weight: None },
+        came_with: CameWith { request: None, limit: limit(words[2]), weight: None },
         nature: Nature::Unknown,
     };
     for word in &words[3..] {
@@ -217,6 +235,10 @@ fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
                 facts.weight = Weight::from_thousandths(thousandths).expect("a weight");
             }
             ("request", value) => facts.request = Some(milli(value)),
+            ("came_limit", value) => facts.came_with.limit = limit(value),
+            ("came_request", value) => facts.came_with.request = Some(milli(value)),
+            ("nature", "batch") => facts.nature = Nature::Batch,
+            ("nature", "service") => facts.nature = Nature::Service,
             ("workload", value) => facts.workload = Some(WorkloadKey::new(value)),
             (unknown, _) => panic!("no key {unknown}"),
         }
