@@ -9,6 +9,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
+use walras_core::profile::CapRule;
 use walras_core::rng::Rng;
 use walras_core::units::Millicores;
 use walras_wire::field::SHOWN_MAX;
@@ -219,8 +220,15 @@ fn limits(replay: &Replay) -> Vec<Millicores> {
 
 /// What is in force after a clearing adds up, except that no limit is cut by more than a step.
 fn stays_within(node: &Node, before: &[Millicores], line: u64) {
-    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
     let capacity = node.capacity();
+    let granted = node.pods().filter_map(|pod| pod.grant).map(|grant| grant.amount);
+    let granted: Millicores = granted.sum();
+    assert!(granted <= capacity, "line {line}: grants of {granted} on {capacity}");
+    if node.profile().cap_rule == CapRule::Loose {
+        // Loose caps and requests are what pods came with, whatever that adds up to.
+        return;
+    }
+    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
     assert!(requests <= capacity, "line {line}: requests of {requests} on {capacity}");
     let step = node.profile().max_step_milli;
     let mut pods = node.pods().zip(before);
