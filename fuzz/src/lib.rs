@@ -6,7 +6,7 @@
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
 use walras_core::parse;
-use walras_core::profile::CapRule;
+use walras_core::profile::{CapRule, Profile, ProfileName};
 use walras_core::units::Millicores;
 use walras_wire::json::Lines;
 use walras_wire::replay::{Replay, TickLine, parse_line};
@@ -104,9 +104,15 @@ pub fn load_table(bytes: &[u8]) {
     assert_eq!((again, refused), (table, None));
 }
 
-/// A market that was accepted clears within its capacity.
+/// A market that was accepted clears within its capacity, by whichever rules.
 pub fn clear_input(bytes: &[u8]) {
-    let Ok(market) = walras_wire::market::read(bytes) else {
+    for name in ProfileName::ALL {
+        clear_as(&Profile::named(name), bytes);
+    }
+}
+
+fn clear_as(profile: &Profile, bytes: &[u8]) {
+    let Ok(market) = walras_wire::market::read(bytes, profile) else {
         return;
     };
     let clearing = market.clear();

@@ -135,8 +135,11 @@ pub(crate) struct ClearArgs {
     /// The market as JSON; - is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
-    /// How to share what is left above the mins when CPU is scarce, whatever the file says; where
-    /// neither says anything, proportional
+    /// By whose rules: as a daemon with this profile would divide it
+    #[arg(long, value_enum, default_value_t = ProfileChoice::Direct)]
+    pub(crate) profile: ProfileChoice,
+    /// How to share what is left above the rights when CPU is scarce, whatever the file says; where
+    /// neither says anything, the profile's: nash, except in seed
     #[arg(long, value_enum)]
     pub(crate) fairness: Option<FairnessChoice>,
     /// Print JSON for programs, not a table for people
@@ -422,9 +425,11 @@ pub(crate) enum ProfileChoice {
     Direct,
     /// Where acting is an API write
     Api,
+    /// Caps as small as latency allows, for those who pay for what is allocated
+    Tight,
 }
 
-/// A profile that can be tuned. The third, seed, is as its documents have it, whatever is better.
+/// A profile that can be tuned. The other, seed, is as its documents have it, whatever is better.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum TunedProfile {
     /// Where acting is a cgroup write
@@ -478,6 +483,7 @@ impl From<ProfileChoice> for ProfileName {
             ProfileChoice::Seed => Self::Seed,
             ProfileChoice::Direct => Self::Direct,
             ProfileChoice::Api => Self::Api,
+            ProfileChoice::Tight => Self::Tight,
         }
     }
 }

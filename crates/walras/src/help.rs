@@ -65,7 +65,7 @@ pub(crate) const CLEAR_HELP: &str = concat!(
     "\
 Examples:
   walras clear examples/market.json
-  walras clear examples/market.json --fairness nash
+  walras clear examples/market.json --profile seed
   walras clear --json < examples/market.json | jq '.pods[] | {uid, allocation_milli}'
   walras clear --schema
 
@@ -73,13 +73,17 @@ A market is one JSON object:
   {\"capacity_milli\": 4000,
    \"pods\": [{\"uid\": \"web\", \"demand\": 0.5, \"min_milli\": 500, \"max_milli\": 2000}]}
 
-CPU is counted in thousandths of a core: 1500 is one and a half cores. A pod's need is a point
-between its min and max, picked by its demand, plus headroom; or need_milli, where it is given.
+CPU is counted in thousandths of a core: 1500 is one and a half cores. A pod's need is what it uses
+plus headroom, where usage_milli is given; otherwise a point between its min and max, picked by its
+demand, plus headroom; or need_milli, where that is given. min_milli is what it has a right to.
 Optional for the market: fairness, demand_capped, previous_mode. Optional for a pod: weight,
 usage_milli, need_milli, headroom_misses. --schema says what each of them means.
 
-Fairness is proportional unless the file or --fairness says otherwise. A running node goes by its
-profile: direct and api use nash, seed uses proportional.
+The market is divided as a daemon would after its first second. By default (and with --profile api)
+a right that is not needed is lent to others, and what is scarce is shared by weight (nash). With
+--profile seed the market is that of the predecessor's documents: every pod keeps its min, needed or
+not, and the rest is shared in proportion to what pods want. `made of` is how a need came about,
+`cut` is the share of the need that is not granted.
 
 A document may have 512 MiB and 10 million pods, and a name 512 characters, all of them visible.
 ",

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
-use walras_core::profile::CapRule;
+use walras_core::profile::{CapRule, Profile, ProfileName};
 use walras_core::rng::Rng;
 use walras_core::units::Millicores;
 use walras_wire::field::SHOWN_MAX;
@@ -122,18 +122,25 @@ fn pod(rng: &mut Rng, place: u64) -> Value {
     pod
 }
 
+fn profile(rng: &mut Rng) -> Profile {
+    let names = ProfileName::ALL;
+    let place = rng.below(u64::try_from(names.len()).expect("few"));
+    Profile::named(names[usize::try_from(place).expect("few")])
+}
+
 #[test]
 fn any_valid_market_is_cleared_within_its_capacity() {
     check("any_valid_market_is_cleared_within_its_capacity", 3000, |rng| {
         let text = market(rng).to_string();
-        let market =
-            market::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let profile = profile(rng);
+        let market = market::read(text.as_bytes(), &profile)
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
         let clearing = market.clear();
         let total: Millicores = clearing.grants.iter().map(|grant| grant.amount).sum();
         assert_eq!(total, clearing.total_grant);
         assert!(total <= market.terms.capacity, "{total}\n{text}");
         for (pod, grant) in market.granted(&clearing) {
-            assert!(grant.amount <= pod.bid.max(), "{}: {grant:?}\n{text}", pod.uid);
+            assert!(grant.amount <= pod.bounds.max(), "{}: {grant:?}\n{text}", pod.uid);
         }
         let output = serde_json::to_value(ClearOutput::new(&market, &clearing)).expect("JSON");
         assert_eq!(output["pods"].as_array().map(Vec::len), Some(market.pods().len()));
@@ -144,8 +151,9 @@ fn any_valid_market_is_cleared_within_its_capacity() {
 fn the_answer_does_not_depend_on_the_order_of_the_pods() {
     check("the_answer_does_not_depend_on_the_order_of_the_pods", 500, |rng| {
         let mut document = market(rng);
+        let profile = profile(rng);
         let allocations = |document: &Value| {
-            let market = market::read(document.to_string().as_bytes()).expect("valid");
+            let market = market::read(document.to_string().as_bytes(), &profile).expect("valid");
             let clearing = market.clear();
             let pods = market.granted(&clearing);
             let mut pods: Vec<_> = pods.map(|(pod, grant)| (pod.uid.clone(), *grant)).collect();
@@ -328,7 +336,7 @@ fn check_words(error: &ReadError) {
 fn no_bytes_make_reading_panic_and_every_refusal_has_words() {
     check("no_bytes_make_reading_panic_and_every_refusal_has_words", 20_000, |rng| {
         let bytes = garbage(rng);
-        if let Err(error) = market::read(bytes.as_slice()) {
+        if let Err(error) = market::read(bytes.as_slice(), &Profile::DIRECT) {
             check_words(&error);
         }
         if let Err(error) = replay_all(&bytes) {
@@ -343,7 +351,7 @@ fn random_bytes_are_always_refused() {
         let length = rng.below(300);
         let bytes: Vec<u8> =
             (0..length).map(|_| u8::try_from(rng.below(256)).expect("a byte")).collect();
-        check_words(&market::read(bytes.as_slice()).expect_err("garbage"));
+        check_words(&market::read(bytes.as_slice(), &Profile::SEED).expect_err("garbage"));
         check_words(&replay_all(&bytes).expect_err("garbage"));
     });
 }

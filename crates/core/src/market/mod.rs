@@ -238,6 +238,17 @@ impl Bid {
     }
 }
 
+// === impl Grant ===
+
+impl Grant {
+    /// The share of the need that is not granted.
+    #[must_use]
+    pub fn cut(&self) -> Ratio {
+        let missing = self.need.saturating_sub(self.amount);
+        if missing == Millicores::ZERO { Ratio::ZERO } else { missing.ratio_of(self.need) }
+    }
+}
+
 // === impl Sums ===
 
 impl Sums {

@@ -90,7 +90,7 @@ impl Reason {
             Self::Cut => {
                 let extra = amount.saturating_sub(min);
                 let surplus = need.saturating_sub(min);
-                format!("min {min} plus {extra} of the {surplus} it wanted above that")
+                format!("keeps {min} and gets {extra} of the {surplus} it wanted above that")
             }
             Self::MinScaled => format!("the mins do not fit: {amount} of its min of {min}"),
             Self::SurvivalFloor => format!("the mins do not fit: held at the floor of {amount}"),

@@ -6,12 +6,14 @@
 //!
 //! Always: an estimate lies within the pod's bounds, and memory per pod is constant.
 
+mod look;
 mod peak;
 mod spec;
 mod window;
 
 use crate::units::Millicores;
 
+pub use look::{Estimate, NeedFrom, at_a_look};
 pub use peak::Peak;
 pub use spec::{SpecFacts, headroom, spec};
 pub use window::{Window, WindowRule};

@@ -42,9 +42,9 @@ fn the_example_is_told_in_a_sentence_a_table_and_a_line_of_totals() {
 }
 
 #[test]
-fn the_example_with_another_fairness_is_told_too() {
-    let text = stdout_of(walras(&["clear", EXAMPLE, "--fairness", "nash"]));
-    assert_eq!(text, include_str!("../../testdata/market_nash.txt"));
+fn the_example_by_the_documents_rules_is_told_too() {
+    let text = stdout_of(walras(&["clear", EXAMPLE, "--profile", "seed"]));
+    assert_eq!(text, include_str!("../../testdata/market_seed.txt"));
 }
 
 #[test]
@@ -93,7 +93,17 @@ fn pods_come_back_in_the_order_of_the_input_and_only_with_the_promised_keys() {
         ]
     );
     let pod = &output["pods"][0];
-    assert_eq!(keys(pod), ["allocation_milli", "need_milli", "reason", "reduction_ratio", "uid"]);
+    let promised = [
+        "allocation_milli",
+        "cut_ratio",
+        "lent_milli",
+        "need_from",
+        "need_milli",
+        "reason",
+        "reduction_ratio",
+        "uid",
+    ];
+    assert_eq!(keys(pod), promised);
     let allocations: Vec<(&str, u64)> = output["pods"]
         .as_array()
         .unwrap()
@@ -102,6 +112,27 @@ fn pods_come_back_in_the_order_of_the_input_and_only_with_the_promised_keys() {
         .collect();
     // The odd millicore goes to the first in uid order, wherever that stands.
     assert_eq!(allocations, [("z", 250), ("a", 251)]);
+}
+
+#[test]
+fn by_default_a_modest_pod_is_served_and_an_idle_one_lends_its_right() {
+    let market = r#"{"capacity_milli": 2000, "pods": [
+        {"uid": "modest", "demand": 0, "min_milli": 100, "max_milli": 2000, "usage_milli": 400},
+        {"uid": "greedy", "demand": 1, "min_milli": 100, "max_milli": 4000, "weight": 0.5,
+         "usage_milli": 3500},
+        {"uid": "idle", "demand": 0, "min_milli": 1800, "max_milli": 2000, "usage_milli": 10}
+    ]}"#;
+    let cleared = |flags: &[&str]| {
+        let mut command = walras(&[&["clear", "--json"], flags].concat());
+        command.write_stdin(market);
+        let output: Value = serde_json::from_str(&stdout_of(command)).unwrap();
+        let pods = output["pods"].as_array().unwrap().clone();
+        pods.iter().map(|pod| pod["allocation_milli"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(cleared(&[]), [440, 1550, 10]);
+    assert_eq!(cleared(&["--profile", "api"]), cleared(&[]));
+    // By the documents the idle one keeps its 1800m, and nobody else has more than its min.
+    assert_eq!(cleared(&["--profile", "seed"]), [100, 100, 1800]);
 }
 
 #[test]

@@ -10,8 +10,9 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use walras_core::market::{Bid, Fairness, Mode, Terms};
-use walras_core::need::{self, Bounds, SpecFacts};
+use walras_core::market::{Fairness, Mode, Terms};
+use walras_core::need::{Bounds, SpecFacts};
+use walras_core::profile::Profile;
 use walras_core::units::{Millicores, PodUid, Ratio, Weight};
 
 use super::Pod;
@@ -34,11 +35,11 @@ pub(super) struct ClearInput {
     #[schemars(with = "Cpu")]
     capacity_milli: Millicores,
     /// How a congested market shares what is left above the mins: in proportion to what the pods
-    /// want above them, or by weight alone (nash). Default: proportional.
+    /// want above them, or by weight alone (nash). Default: the profile's; nash, except in seed.
     #[schemars(with = "Option<FairnessWord>")]
     fairness: Option<Fairness>,
     /// Whether a pod gets at most what it needs. If not, everything is shared out up to the pods'
-    /// max. Default: true.
+    /// max. Default: the profile's; true.
     #[schemars(with = "Option<Flag>")]
     demand_capped: Option<bool>,
     /// How the market stood before; kept as the label while needs are within 5 % of capacity.
@@ -59,7 +60,8 @@ struct PodInput {
     /// How urgently it wants more than its min, from 0 to 1; rounded to millionths.
     #[schemars(with = "Demand")]
     demand: Ratio,
-    /// The least it gets, unless not even the mins fit.
+    /// What it has a right to: the least it gets if it needs it, unless not even the rights fit. In
+    /// the profiles tight and seed it gets that much even if it does not need it.
     #[schemars(with = "Cpu")]
     min_milli: Millicores,
     /// The most it gets; at least the min.
@@ -74,7 +76,8 @@ struct PodInput {
     /// What it needs, where that is known better than demand and usage tell.
     #[schemars(with = "Option<Cpu>")]
     need_milli: Option<Millicores>,
-    /// How often it still showed demand after an allocation, lately; each adds headroom.
+    /// How often it still showed demand after an allocation, lately; each adds headroom where
+    /// there is demand.
     /// Default: 0.
     #[schemars(with = "Option<SmallCount>")]
     headroom_misses: Option<u32>,
@@ -125,11 +128,11 @@ impl ClearInput {
     }
 
     /// What holds for all pods.
-    pub(super) fn terms(&self) -> Terms {
+    pub(super) fn terms(&self, profile: &Profile) -> Terms {
         Terms {
             capacity: self.capacity_milli,
-            fairness: self.fairness.unwrap_or(Fairness::Proportional),
-            demand_capped: self.demand_capped.unwrap_or(true),
+            fairness: self.fairness.unwrap_or(profile.fairness),
+            demand_capped: self.demand_capped.unwrap_or(profile.demand_capped),
             previous_mode: self.previous_mode,
             scarce: None,
             weight_unit: Weight::ONE,
@@ -156,16 +159,18 @@ impl PodInput {
     }
 
     fn meaning(self) -> Pod {
-        let bounds = Bounds::new(self.min_milli, self.max_milli);
-        let need = self.need_milli.unwrap_or_else(|| {
-            let facts = SpecFacts {
-                demand: self.demand,
-                usage: self.usage_milli,
-                headroom_misses: self.headroom_misses.unwrap_or(0),
-            };
-            need::spec(bounds, &facts)
-        });
-        Pod { uid: self.uid, bid: Bid::new(bounds, need, self.weight.unwrap_or_default()) }
+        let facts = SpecFacts {
+            demand: self.demand,
+            usage: self.usage_milli,
+            headroom_misses: self.headroom_misses.unwrap_or(0),
+        };
+        Pod {
+            uid: self.uid,
+            bounds: Bounds::new(self.min_milli, self.max_milli),
+            weight: self.weight.unwrap_or_default(),
+            given: self.need_milli,
+            facts,
+        }
     }
 }
 

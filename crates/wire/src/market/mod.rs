@@ -1,6 +1,6 @@
 //! One clearing as a message: a market as JSON in, who gets what as JSON out.
 //!
-//! `walras clear` reads with [`read`], clears with [`Market::clear`] and writes a [`ClearOutput`].
+//! `walras clear` reads with [`read`], which takes the profile by which needs are estimated, clears with [`Market::clear`] and writes a [`ClearOutput`].
 //! Grants come in the order of the input, while the core is asked in uid order: who gets the last
 //! millicore does not depend on how the input was sorted.
 
@@ -11,7 +11,9 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 use walras_core::market::{self, Bid, Clearing, Grant, Terms};
-use walras_core::units::PodUid;
+use walras_core::need::{self, Bounds, Estimate, SpecFacts};
+use walras_core::profile::{CapRule, Profile, ProfileName};
+use walras_core::units::{Millicores, PodUid, Weight};
 
 use self::input::{ClearInput, Document};
 use crate::field::{FieldError, Fields, Place, Problems};
@@ -27,6 +29,8 @@ pub use self::output::ClearOutput;
 pub struct Market {
     /// What holds for all pods.
     pub terms: Terms,
+    /// By which rules needs are estimated and rights count.
+    profile: Profile,
     pods: Vec<Pod>,
     /// Places in `pods`, in uid order.
     by_uid: Vec<usize>,
@@ -37,27 +41,36 @@ pub struct Market {
 pub struct Pod {
     /// Its name.
     pub uid: PodUid,
-    /// What it brings to the market.
-    pub bid: Bid,
+    /// What it has a right to, and the most it may have.
+    pub bounds: Bounds,
+    /// What its claim counts for.
+    pub weight: Weight,
+    /// What it needs, where the input says so.
+    pub given: Option<Millicores>,
+    /// What its need is estimated from otherwise.
+    pub facts: SpecFacts,
 }
 
-/// Reads a market.
+/// Reads a market, of which a daemon with this profile would think as the result does.
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, the JSON or the market in it; all mistakes of a market at
 /// once, except that in a large one with other mistakes only the first pods are searched for uids
 /// that occur twice.
-pub fn read(reader: impl Read) -> Result<Market, ReadError> {
+pub fn read(reader: impl Read, profile: &Profile) -> Result<Market, ReadError> {
     let Document { head, pods } = json::document(reader)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(Place::Root, head, &mut problems);
     let input = ClearInput::read(&mut fields, pods);
     fields.finish();
-    let terms = input.terms();
+    let mut terms = input.terms(profile);
     let pods = input.pods.into_pods(&mut problems);
     let by_uid = sort_by_uid(&pods, &mut problems);
     if problems.is_empty() {
-        Ok(Market { terms, pods, by_uid })
+        if profile.name != ProfileName::Seed {
+            terms.weight_unit = mean_weight(&pods);
+        }
+        Ok(Market { terms, profile: profile.clone(), pods, by_uid })
     } else {
         Err(ReadError::Invalid(problems))
     }
@@ -67,6 +80,14 @@ pub fn read(reader: impl Read) -> Result<Market, ReadError> {
 #[must_use]
 pub fn schema() -> Value {
     json!({ "input": schema::of::<ClearInput>(), "output": schema::of::<ClearOutput<'_>>() })
+}
+
+/// The weight that counts as one, as on a node; the documents' own price knows none.
+fn mean_weight(pods: &[Pod]) -> Weight {
+    let total: u64 = pods.iter().map(|pod| u64::from(pod.weight.thousandths())).sum();
+    let count = u64::try_from(pods.len()).unwrap_or(u64::MAX).max(1);
+    let mean = u32::try_from(total / count).unwrap_or(Weight::LIMIT_THOUSANDTHS);
+    Weight::from_thousandths(mean).unwrap_or(Weight::ONE)
 }
 
 /// Sorts places by uid, and notes uids that occur twice.
@@ -108,7 +129,7 @@ impl Market {
     /// Divides the capacity. The grants are in the order of the input.
     #[must_use]
     pub fn clear(&self) -> Clearing {
-        let bids: Vec<Bid> = self.by_uid.iter().map(|&place| self.pods[place].bid).collect();
+        let bids: Vec<Bid> = self.by_uid.iter().map(|&place| self.bid(&self.pods[place])).collect();
         let mut clearing = market::clear(&self.terms, &bids);
         let mut grants = clearing.grants.clone();
         for (&place, grant) in self.by_uid.iter().zip(&clearing.grants) {
@@ -116,6 +137,37 @@ impl Market {
         }
         clearing.grants = grants;
         clearing
+    }
+
+    /// What a pod needs, and what that was made of.
+    #[must_use]
+    pub fn estimate(&self, pod: &Pod) -> Estimate {
+        let Some(given) = pod.given else {
+            return need::at_a_look(&self.profile, pod.bounds, &pod.facts);
+        };
+        let least = if self.lends() { Millicores::ZERO } else { pod.bounds.min() };
+        Estimate::given(Bounds::new(least, pod.bounds.max()), given)
+    }
+
+    /// What a pod brings to the market.
+    #[must_use]
+    pub fn bid(&self, pod: &Pod) -> Bid {
+        let need = self.estimate(pod).need;
+        let right = pod.bounds.min();
+        let least = if self.lends() { right.min(need) } else { right };
+        Bid::new(Bounds::new(least, pod.bounds.max()), need, pod.weight)
+    }
+
+    /// How much of its right a pod does not need, and others may use meanwhile.
+    #[must_use]
+    pub fn lent(&self, pod: &Pod) -> Millicores {
+        pod.bounds.min().saturating_sub(self.bid(pod).need())
+    }
+
+    /// Whether a right that is not needed is lent to others.
+    #[must_use]
+    pub fn lends(&self) -> bool {
+        self.profile.cap_rule == CapRule::Loose
     }
 
     /// The pods with what they got in `clearing`, in the order of the input.
@@ -134,7 +186,7 @@ mod tests {
 
     /// Reads a market and writes its clearing, or what is wrong with it.
     fn check(json: &str) -> String {
-        match read(json.as_bytes()) {
+        match read(json.as_bytes(), &Profile::SEED) {
             Ok(market) => {
                 let clearing = market.clear();
                 let pods = market.granted(&clearing);
@@ -178,6 +230,7 @@ mod tests {
         let market = read(
             &br#"{"capacity_milli": 7, "fairness": "nash", "demand_capped": false,
                  "previous_mode": "congested", "pods": []}"#[..],
+            &Profile::DIRECT,
         );
         let terms = format!("{:?}", market.unwrap().terms);
         assert_eq!(
@@ -258,7 +311,9 @@ mod tests {
         };
         let names = schema["properties"].as_object().unwrap().keys();
         let full: Map<String, Value> = names.map(|name| (name.clone(), example(name))).collect();
-        let read = |fields: &Map<String, Value>| read(document(fields).to_string().as_bytes());
+        let read = |fields: &Map<String, Value>| {
+            read(document(fields).to_string().as_bytes(), &Profile::DIRECT)
+        };
         read(&full).unwrap();
         for name in full.keys() {
             let mut without = full.clone();

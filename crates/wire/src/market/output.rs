@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use walras_core::market::{Clearing, Mode, Reason};
+use walras_core::need::NeedFrom;
 use walras_core::units::{Millicores, PodUid};
 
 use super::Market;
@@ -28,7 +29,7 @@ pub struct ClearOutput<'a> {
     /// What there was to divide.
     #[schemars(with = "Cpu")]
     capacity_milli: Millicores,
-    /// The sum of all mins.
+    /// The sum of what pods cannot be bargained below: their mins, or what they need of them.
     #[schemars(with = "u64")]
     total_min_milli: Millicores,
     /// The sum of all needs.
@@ -52,9 +53,18 @@ struct PodOutput<'a> {
     /// What it needs, within its bounds; its max where needs do not cap.
     #[schemars(with = "Cpu")]
     need_milli: Millicores,
+    /// What its need was made of.
+    #[schemars(with = "NeedFromCode")]
+    need_from: &'static str,
+    /// What it has a right to and does not need, so that others may use it.
+    #[schemars(with = "Cpu")]
+    lent_milli: Millicores,
     /// What it gets.
     #[schemars(with = "Cpu")]
     allocation_milli: Millicores,
+    /// How much of its need it does not get: 0 nothing, 1 all of it.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    cut_ratio: f64,
     /// How much of what it wanted above its min was cut: 0 none, 1 all of it or more.
     #[schemars(range(min = 0.0, max = 1.0))]
     reduction_ratio: f64,
@@ -65,6 +75,9 @@ struct PodOutput<'a> {
 
 /// The codes of [`Reason`], for the schema.
 struct ReasonCode;
+
+/// The codes of [`NeedFrom`], for the schema.
+struct NeedFromCode;
 
 /// Every reason there is.
 const REASONS: [Reason; 9] = [
@@ -92,7 +105,10 @@ impl<'a> ClearOutput<'a> {
         let pods = market.granted(clearing).map(|(pod, grant)| PodOutput {
             uid: &pod.uid,
             need_milli: grant.need,
+            need_from: market.estimate(pod).from.code(),
+            lent_milli: market.lent(pod),
             allocation_milli: grant.amount,
+            cut_ratio: grant.cut().to_f64(),
             reduction_ratio: grant.reduction.to_f64(),
             reason: grant.reason.code(),
         });
@@ -122,6 +138,22 @@ impl JsonSchema for ReasonCode {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "enum": REASONS.map(Reason::code) })
+    }
+}
+
+// === impl NeedFromCode ===
+
+impl JsonSchema for NeedFromCode {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NeedFromCode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": NeedFrom::ALL.map(NeedFrom::code) })
     }
 }
 

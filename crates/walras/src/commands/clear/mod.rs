@@ -6,6 +6,7 @@ mod table;
 use std::io::Write;
 
 use walras_core::market::Clearing;
+use walras_core::profile::Profile;
 use walras_wire::market::{self, ClearOutput, Market};
 
 use crate::cli::ClearArgs;
@@ -22,7 +23,8 @@ pub(crate) fn run(args: &ClearArgs) -> Result<(), Failure> {
     }
     let source = Source::named(&args.file);
     let input = source.open("walras clear examples/market.json")?;
-    let mut market = market::read(input).map_err(|error| source.refused(&error))?;
+    let profile = Profile::named(args.profile.into());
+    let mut market = market::read(input, &profile).map_err(|error| source.refused(&error))?;
     if let Some(fairness) = args.fairness {
         market.terms.fairness = fairness.into();
     }

@@ -30,8 +30,9 @@ pub(super) fn what_happened(market: &Market, clearing: &Clearing, look: Look) ->
 pub(super) fn totals(market: &Market, clearing: &Clearing) -> String {
     let Clearing { total_min, total_need, total_grant, price, multiplier, .. } = clearing;
     let capacity = market.terms.capacity;
+    let floor = if market.lends() { "rights in use" } else { "min" };
     format!(
-        "Total: min {total_min}, need {total_need}, allocation {total_grant} of {capacity}. \
+        "Total: {floor} {total_min}, need {total_need}, allocation {total_grant} of {capacity}. \
          Price {price}, multiplier {multiplier}."
     )
 }
@@ -48,6 +49,7 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
     let rest = capacity.saturating_sub(clearing.total_min);
     let (asked, _) = asked_and_got(market, clearing);
     let most = if market.terms.demand_capped { "than it needs" } else { "than its max" };
+    let kept = if market.lends() { "what it needs of its right" } else { "its min" };
     let fairness = market.terms.fairness;
     let rule = match (fairness, weights_differ(market)) {
         (Fairness::Proportional, false) => "in proportion to what they want above it".to_owned(),
@@ -58,7 +60,7 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
         (Fairness::Nash, true) => format!("by weight, but no pod gets more {most}"),
     };
     format!(
-        "{pods} {asked} of {capacity}, so each keeps its min and the remaining {rest} are shared \
+        "{pods} {asked} of {capacity}, so each keeps {kept} and the remaining {rest} are shared \
          {rule} (fairness: {fairness})"
     )
 }
@@ -66,17 +68,21 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
 fn nothing_fits(market: &Market, clearing: &Clearing, pods: &str) -> String {
     let capacity = market.terms.capacity;
     let mins = clearing.total_min;
+    let what = if market.lends() { "needed parts of the rights" } else { "mins" };
+    let one = if market.lends() { "needed part of a right" } else { "min" };
     let has = |reason: Reason| clearing.grants.iter().any(|grant| grant.reason == reason);
     let rule = if capacity == Millicores::ZERO {
-        return format!("the mins of {pods} add up to {mins} and there is no CPU to share at all");
+        return format!(
+            "the {what} of {pods} add up to {mins} and there is no CPU to share at all"
+        );
     } else if has(Reason::EqualSplit) {
         format!("not even {SURVIVAL_FLOOR} for each, so all get about the same")
     } else if has(Reason::SurvivalFloor) {
-        format!("so every min is scaled down alike, but to no less than {SURVIVAL_FLOOR}")
+        format!("so every {one} is scaled down alike, but to no less than {SURVIVAL_FLOOR}")
     } else {
-        "so every min is scaled down alike".to_owned()
+        format!("so every {one} is scaled down alike")
     };
-    format!("the mins of {pods} add up to {mins} and there are only {capacity}, {rule}")
+    format!("the {what} of {pods} add up to {mins} and there are only {capacity}, {rule}")
 }
 
 /// What the pods asked for together, and what each gets where that fits.
@@ -91,7 +97,7 @@ fn asked_and_got(market: &Market, clearing: &Clearing) -> (String, &'static str)
 }
 
 fn weights_differ(market: &Market) -> bool {
-    market.pods().windows(2).any(|pair| pair[0].bid.weight() != pair[1].bid.weight())
+    market.pods().windows(2).any(|pair| pair[0].weight != pair[1].weight)
 }
 
 fn count(pods: usize) -> String {
@@ -108,10 +114,15 @@ fn capitalised(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use walras_core::profile::Profile;
     use walras_wire::market;
 
     /// The sentence for a market of pods that each need what is given, with a min of 100m.
     fn check(terms: &str, needs: &[u64]) -> String {
+        check_as(&Profile::SEED, terms, needs)
+    }
+
+    fn check_as(profile: &Profile, terms: &str, needs: &[u64]) -> String {
         let pods: Vec<String> = (0..)
             .zip(needs)
             .map(|(uid, need)| {
@@ -122,7 +133,7 @@ mod tests {
             })
             .collect();
         let json = format!("{{{terms}, \"pods\": [{}]}}", pods.join(","));
-        let market = market::read(json.as_bytes()).unwrap();
+        let market = market::read(json.as_bytes(), profile).unwrap();
         what_happened(&market, &market.clear(), Look::PLAIN)
     }
 
@@ -158,6 +169,21 @@ mod tests {
             check(r#""capacity_milli": 1000, "fairness": "nash""#, &[600, 700]),
             "Congested: 2 pods need 1300m of 1000m, so each keeps its min and the remaining 800m \
              are shared equally, but no pod gets more than it needs (fairness: nash)."
+        );
+    }
+
+    #[test]
+    fn where_rights_are_lent_only_what_is_needed_of_them_is_kept() {
+        assert_eq!(
+            check_as(&Profile::DIRECT, r#""capacity_milli": 1000"#, &[20, 600, 700]),
+            "Congested: 3 pods need 1320m of 1000m, so each keeps what it needs of its right and \
+             the remaining 780m are shared equally, but no pod gets more than it needs (fairness: \
+             nash)."
+        );
+        assert_eq!(
+            check_as(&Profile::DIRECT, r#""capacity_milli": 150"#, &[100, 100]),
+            "Overloaded: the needed parts of the rights of 2 pods add up to 200m and there are \
+             only 150m, so every needed part of a right is scaled down alike."
         );
     }
 

@@ -10,15 +10,16 @@ use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle,
     Width,
 };
-use walras_core::market::{Clearing, Fairness, Grant};
-use walras_core::units::Ratio;
+use walras_core::market::{Clearing, Grant};
+use walras_core::need::NeedFrom;
+use walras_core::units::{Millicores, Ratio};
 use walras_wire::market::{Market, Pod};
 
 use crate::screen::Look;
 
-const COLUMNS: usize = 8;
+const COLUMNS: usize = 9;
 const HEADINGS: [&str; COLUMNS] =
-    ["pod", "min", "need", "max", "weight", "allocation", "cut", "why"];
+    ["pod", "right", "max", "weight", "need", "made of", "allocation", "cut", "why"];
 /// So many rows are laid out together.
 const BLOCK: usize = 1000;
 /// Columns that hold text stay at least this wide on a terminal.
@@ -34,8 +35,7 @@ pub(super) fn print(
     clearing: &Clearing,
     look: Look,
 ) -> io::Result<()> {
-    let fairness = market.terms.fairness;
-    let rows = || market.granted(clearing).map(|(pod, grant)| row(pod, grant, fairness));
+    let rows = || market.granted(clearing).map(|(pod, grant)| row(market, pod, grant));
     let widths = fit(widths(rows()), look.width);
     let mut rows = rows();
     let mut first = true;
@@ -56,18 +56,41 @@ pub(super) fn print(
     }
 }
 
-fn row(pod: &Pod, grant: &Grant, fairness: Fairness) -> [String; COLUMNS] {
-    let bid = &pod.bid;
+fn row(market: &Market, pod: &Pod, grant: &Grant) -> [String; COLUMNS] {
     [
         pod.uid.to_string(),
-        bid.min().to_string(),
+        pod.bounds.min().to_string(),
+        pod.bounds.max().to_string(),
+        pod.weight.to_string(),
         grant.need.to_string(),
-        bid.max().to_string(),
-        bid.weight().to_string(),
+        made_of(pod, market.estimate(pod).from),
         grant.amount.to_string(),
-        percent(grant.reduction),
-        grant.reason.sentence(bid, grant, fairness),
+        percent(grant.cut()),
+        why(market, pod, grant),
     ]
+}
+
+/// What a need was made of, with the figures of the input.
+fn made_of(pod: &Pod, from: NeedFrom) -> String {
+    let facts = &pod.facts;
+    match (from, facts.usage) {
+        (NeedFrom::Given, _) => "as given".to_owned(),
+        (NeedFrom::Usage, Some(usage)) => format!("{usage} used + headroom"),
+        (NeedFrom::Usage, None) | (NeedFrom::Demand, _) => {
+            format!("demand {} + headroom", facts.demand)
+        }
+        (NeedFrom::Min, _) => "its min".to_owned(),
+        (NeedFrom::Max, _) => "its max".to_owned(),
+    }
+}
+
+fn why(market: &Market, pod: &Pod, grant: &Grant) -> String {
+    let (right, lent) = (pod.bounds.min(), market.lent(pod));
+    let unscaled = grant.amount == grant.need;
+    if market.lends() && lent > Millicores::ZERO && unscaled {
+        return format!("has a right to {right}, needs {}: {lent} are lent", grant.need);
+    }
+    grant.reason.sentence(&market.bid(pod), grant, market.terms.fairness)
 }
 
 /// A share in percent with one decimal, where there is one.
@@ -114,7 +137,7 @@ fn lay_out(rows: Vec<[String; COLUMNS]>, first: bool, widths: &[u16; COLUMNS]) -
         let gap = if place + 1 == COLUMNS { 0 } else { GAP };
         column.set_padding((0, gap));
         column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
-        if (1..COLUMNS - 1).contains(&place) {
+        if (1..COLUMNS - 1).contains(&place) && HEADINGS[place] != "made of" {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
@@ -134,6 +157,7 @@ fn table(rows: impl Iterator<Item = [String; COLUMNS]>, headed: bool) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use walras_core::profile::Profile;
     use walras_wire::market;
 
     fn market(pods: usize) -> Market {
@@ -145,7 +169,7 @@ mod tests {
             })
             .collect();
         let json = format!("{{\"capacity_milli\": 500, \"pods\": [{}]}}", pods.join(","));
-        market::read(json.as_bytes()).unwrap()
+        market::read(json.as_bytes(), &Profile::SEED).unwrap()
     }
 
     fn check(pods: usize, width: Option<u16>) -> String {
@@ -158,15 +182,15 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_under_their_headings() {
-        let why = "min 100m plus 150m of the 900m it wanted above that";
-        let rule = "-".repeat(55 + why.len());
+        let why = "keeps 100m and gets 150m of the 900m it wanted above that";
+        let rule = "-".repeat(63 + why.len());
         assert_eq!(
             check(2, None),
             format!(
-                "pod     min   need    max  weight  allocation     cut  why\n\
+                "pod    right    max  weight   need  made of  allocation   cut  why\n\
                  {rule}\n\
-                 pod-0  100m  1000m  1000m       1        250m  83.3 %  {why}\n\
-                 pod-1  100m  1000m  1000m       1        250m  83.3 %  {why}\n"
+                 pod-0   100m  1000m       1  1000m  its max        250m  75 %  {why}\n\
+                 pod-1   100m  1000m       1  1000m  its max        250m  75 %  {why}\n"
             )
         );
     }
