@@ -142,6 +142,19 @@ pub fn reward(outcome: &Outcome) -> f64 {
     total
 }
 
+/// What a pod asks for by `action`, before the price: its usage times the action's factor. Throttling
+/// hides what it would use, so above a twentieth of it the answer grows with it, up to three times.
+#[must_use]
+pub fn asked(usage: Millicores, throttling: Ratio, action: Action) -> Millicores {
+    const COUNTS_ABOVE: Ratio = Ratio::from_percent(5);
+    const MOST: Ratio = Ratio::from_percent(300);
+    let asked = usage.scale_floor(action.demand_factor());
+    if throttling <= COUNTS_ABOVE {
+        return asked;
+    }
+    asked.scale_floor((Ratio::ONE + throttling + throttling).min(MOST))
+}
+
 /// What the price does to demand: `max(0.5, 1 - price / 2)` above a price of 0.3, else one. Rounded
 /// up to a millionth.
 #[must_use]
@@ -553,6 +566,20 @@ mod tests {
         assert_eq!(factor(600_000), Ratio::from_percent(70));
         assert_eq!(factor(1_000_000), Ratio::from_percent(50));
         assert_eq!(factor(u64::MAX), Ratio::from_percent(50));
+    }
+
+    #[test]
+    fn an_action_scales_what_is_asked_for_in_both_directions() {
+        let check = |throttled_percent| {
+            let throttling = Ratio::from_percent(throttled_percent);
+            Action::ALL.map(|action| asked(Millicores::new(1000), throttling, action).get())
+        };
+        assert_eq!(check(0), [1500, 1200, 1000]);
+        // A twentieth is noise; above it every hundredth asks for two more.
+        assert_eq!(check(5), [1500, 1200, 1000]);
+        assert_eq!(check(50), [3000, 2400, 2000]);
+        assert_eq!(check(100), [4500, 3600, 3000]);
+        assert_eq!(check(1000), [4500, 3600, 3000]);
     }
 
     #[test]

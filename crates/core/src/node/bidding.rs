@@ -145,13 +145,16 @@ fn bargains_from(pod: &Pod, need: Millicores, profile: &Profile) -> Bounds {
     }
 }
 
-/// A bid by a learned action: the weight is scaled, and so is what is asked for where the estimator
-/// maps demand; the window estimator is steered by its throttle target instead.
+/// A bid by a learned action: the weight is scaled, and with the documents' estimator so is what is
+/// asked for; the window estimator is steered by its throttle target instead.
 fn learned_bid(pod: &Pod, action: Action, price: Ratio, profile: &Profile) -> Bid {
     let need = pod.need.unwrap_or(pod.bounds.min());
-    let asked = match profile.estimator {
-        Estimator::Spec => need.max(usage(pod).scale_floor(action.demand_factor())),
-        Estimator::Window => need,
+    let asked = match (profile.estimator, pod.signal) {
+        (Estimator::Spec, Some(signal)) => {
+            learn::asked(signal.usage.max(SURVIVAL_FLOOR), signal.throttle_ratio, action)
+        }
+        // A pod of which nothing is known yet asks for what was estimated.
+        (Estimator::Spec, None) | (Estimator::Window, _) => need,
     };
     let asked = asked.scale_floor(learn::price_demand_factor(price));
     Bid::new(
