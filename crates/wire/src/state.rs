@@ -105,6 +105,9 @@ pub struct PodState {
     /// Who waited when it was contained, if it is.
     #[serde(default)]
     pub contained_for: Option<String>,
+    /// What would be set, where the daemon only watches and would change something.
+    #[serde(default)]
+    pub suggested: Option<Suggested>,
     /// Its burst buffer.
     pub burst_milli: u64,
     /// The kernel's weight, once set.
@@ -123,6 +126,17 @@ pub struct PodState {
     pub hot: bool,
     /// The last change of it.
     pub last_change: Option<Change>,
+}
+
+/// What a daemon that only watches would have made of a pod by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suggested {
+    /// The guarantee it would set.
+    pub request_milli: u64,
+    /// The cap it would set; 1024000 or more for none.
+    pub limit_milli: u64,
+    /// How often it would have changed them in the last hour.
+    pub changes_last_hour: u32,
 }
 
 /// One change of one pod, carried out or not.

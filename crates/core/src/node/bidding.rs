@@ -72,6 +72,10 @@ impl Node {
             let (Some(lesson), Some(signal)) = (pod.lesson, pod.signal) else {
                 continue;
             };
+            // What was not done teaches nothing.
+            if pod.held_below {
+                continue;
+            }
             let reward = learn::reward(&learn::Outcome {
                 usage: signal.usage,
                 throttling: signal.throttle_ratio,

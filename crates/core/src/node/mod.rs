@@ -221,7 +221,7 @@ impl Node {
     /// The limit last decided for a pod was seen to be in force.
     pub fn limit_took_effect(&mut self, uid: &PodUid, at: Moment) {
         match self.find(uid) {
-            Ok(place) => self.pods[place].boost.took_effect(at),
+            Ok(place) => self.pods[place].limit_took_effect(at),
             Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
         }
     }

@@ -98,6 +98,9 @@ pub(super) struct Pod {
     pub(super) headroom_misses: u32,
     pub(super) grant: Option<Grant>,
     pub(super) in_force: InForce,
+    /// Whether its limit was found to be lower than what was decided, so that throttling is not the
+    /// decision's fault.
+    pub(super) held_below: bool,
     pub(super) limit_track: Track,
     pub(super) request_track: Track,
     pub(super) boost: Boost,
@@ -168,6 +171,7 @@ impl Pod {
                 weight: None,
                 burst: Millicores::ZERO,
             },
+            held_below: false,
             limit_track: Track::default(),
             request_track: Track::default(),
             boost: Boost::default(),
@@ -231,10 +235,16 @@ impl Pod {
         None
     }
 
+    pub(super) fn limit_took_effect(&mut self, at: Moment) {
+        self.held_below = false;
+        self.boost.took_effect(at);
+    }
+
     /// Takes in that another limit is in force than was decided.
     pub(super) fn limit_found(&mut self, limit: Millicores) {
         let limit = limit.min(Millicores::LIMIT);
         let request = self.in_force.request.min(limit);
+        self.held_below = limit < self.in_force.limit;
         // A shrink that is held back goes on being due where nothing moved.
         if limit != self.in_force.limit {
             self.limit_track.was_set(limit);
@@ -321,9 +331,15 @@ impl Pod {
         let rule = profile.window_rule();
         let throttle_target = rule.throttle_target.times_floor(self.target_factor);
         let rule = WindowRule { throttle_target, ..rule };
+        // More headroom is the answer to throttling under what was decided, not under less.
+        let throttled = if self.held_below {
+            signal.period_ratio.min(throttle_target)
+        } else {
+            signal.period_ratio
+        };
         let seconds = (signal.window.as_us() + 500_000) / 1_000_000;
         for _ in 0..seconds.min(self.window.slots()) {
-            self.window.second_passed(felt, signal.period_ratio, &rule);
+            self.window.second_passed(felt, throttled, &rule);
         }
     }
 }

@@ -16,6 +16,7 @@ use walras_wire::state::ChangeResult;
 
 use super::PodLabel;
 use super::history::{Point, Points};
+use super::wishes::Wishes;
 
 /// So many changes and so many notes are kept of each pod.
 const KEPT: usize = 20;
@@ -47,6 +48,8 @@ pub(super) struct Entry {
     pub(super) changes: VecDeque<Made>,
     /// Newest first.
     pub(super) notes: VecDeque<Noted>,
+    /// What would be done to it where nothing is.
+    pub(super) wishes: Wishes,
     latest: Option<Sample>,
     rate_from: Option<Sample>,
     point_from: Option<Sample>,
@@ -130,6 +133,7 @@ impl Entry {
             points: Points::default(),
             changes: VecDeque::new(),
             notes: VecDeque::new(),
+            wishes: Wishes::default(),
             latest: None,
             rate_from: None,
             point_from: None,
@@ -142,6 +146,7 @@ impl Entry {
         self.points = old.points;
         self.changes = old.changes;
         self.notes = old.notes;
+        self.wishes = old.wishes;
     }
 
     /// Takes in what the node knows of the pod after a tick.
@@ -193,11 +198,15 @@ impl Entry {
         at_ms: u64,
     ) {
         let InForce { limit, request, .. } = self.in_force;
+        let to = Setting { limit: action.limit, request: action.request };
+        if result == ChangeResult::OnlyWatching && !self.wishes.wished(to, at_ms) {
+            return;
+        }
         let made = Made {
             at_ms,
             tick,
             from: Setting { limit, request },
-            to: Setting { limit: action.limit, request: action.request },
+            to,
             why: action.why.clone(),
             result,
         };
@@ -230,8 +239,8 @@ impl Entry {
 // === impl Made ===
 
 impl Made {
-    /// Whether it says no more than the one before. Weights that are trimmed again and again, and
-    /// what a daemon that only watches would do at every tick, would push out the rest.
+    /// Whether it says no more than the one before. Weights that are trimmed again and again would
+    /// push out the rest.
     fn repeats(&self, last: &Self) -> bool {
         if self.result != last.result {
             return false;
@@ -330,7 +339,8 @@ mod tests {
         assert_eq!(check(&[5, 6, 7], &Why::Trimmed, &ChangeResult::Done), [7]);
         assert_eq!(check(&[5, 5, 5], &Why::LatencyMissed, &ChangeResult::Done).len(), 3);
         let watching = ChangeResult::OnlyWatching;
-        assert_eq!(check(&[5, 5, 6, 6, 5], &Why::LatencyMissed, &watching), [5, 6, 5]);
+        let wishes = [500, 500, 600, 590, 500];
+        assert_eq!(check(&wishes, &Why::LatencyMissed, &watching), [500, 600, 500]);
         let failed = ChangeResult::Failed("read-only".to_owned());
         assert_eq!(check(&[5, 5], &Why::LatencyMissed, &failed), [5]);
     }

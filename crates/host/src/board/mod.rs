@@ -14,6 +14,7 @@ mod lookup;
 mod story;
 mod tally;
 mod view;
+mod wishes;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

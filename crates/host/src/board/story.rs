@@ -7,7 +7,7 @@
 use walras_core::market::Mode;
 use walras_core::node::Note;
 use walras_core::units::{Millicores, Ratio};
-use walras_wire::state::{Change, ChangeResult, PodState};
+use walras_wire::state::{Change, ChangeResult, PodState, Suggested};
 
 use super::Market;
 
@@ -45,13 +45,27 @@ pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
         None => told.push("Nothing was changed since it was adopted.".to_owned()),
     }
     if !scene.acting {
-        told.push(
-            "Walras only watches here: the limit is as others set it, the request is what it would \
-             set."
-                .to_owned(),
-        );
+        told.push(suggested(pod));
     }
     told
+}
+
+/// What a daemon that only watches would do, as a summary.
+fn suggested(pod: &PodState) -> String {
+    let Some(Suggested { request_milli, limit_milli, changes_last_hour }) = pod.suggested else {
+        return "Walras only watches here, and would leave it as it is.".to_owned();
+    };
+    let times = match changes_last_hour {
+        0 => "no changes".to_owned(),
+        1 => "1 change".to_owned(),
+        many => format!("{many} changes"),
+    };
+    format!(
+        "Walras only watches here. By now it would have set a request of {} and a limit of {}, with \
+         {times} in the last hour.",
+        milli(request_milli),
+        milli(limit_milli)
+    )
 }
 
 /// A note as one reads it beside the pod it is about.
@@ -311,6 +325,11 @@ mod tests {
             request_milli: number("request").unwrap_or(100),
             limit_milli: number("limit").unwrap_or(500),
             lent_milli: number("lent").unwrap_or(0),
+            suggested: number("suggested").map(|limit_milli| Suggested {
+                request_milli: 150,
+                limit_milli,
+                changes_last_hour: 3,
+            }),
             contained_for: value("waiting").map(str::to_owned),
             burst_milli: number("burst").unwrap_or(0),
             kernel_weight: number("kernel_weight").map(|weight| u32::try_from(weight).unwrap()),

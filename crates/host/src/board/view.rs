@@ -2,7 +2,7 @@
 
 use walras_core::market::Bid;
 use walras_core::units::{Millicores, Ratio};
-use walras_wire::state::{Change, Explanation, NodeState, Noticed, PodState};
+use walras_wire::state::{Change, Explanation, NodeState, Noticed, PodState, Suggested};
 
 use super::entry::{Entry, Made};
 use super::story::{self, Scene};
@@ -40,13 +40,13 @@ pub(super) fn node(inner: &Inner, uptime_s: u64) -> NodeState {
         failures: tally.failures,
         problems: inner.problems.clone(),
         notes: inner.notes.clone(),
-        pods: inner.entries.iter().map(|entry| pod(entry, market)).collect(),
+        pods: inner.entries.iter().map(|entry| pod(entry, market, inner.at_ms)).collect(),
     }
 }
 
 /// Why a pod has what it has.
 pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
-    let pod = pod(entry, &inner.market);
+    let pod = pod(entry, &inner.market, inner.at_ms);
     let scene = Scene {
         pod: &pod,
         market: &inner.market,
@@ -68,7 +68,16 @@ pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
     }
 }
 
-fn pod(entry: &Entry, market: &Market) -> PodState {
+fn suggested(entry: &Entry, at_ms: u64) -> Option<Suggested> {
+    let (setting, changes_last_hour) = entry.wishes.summary(at_ms)?;
+    Some(Suggested {
+        request_milli: setting.request.get(),
+        limit_milli: setting.limit.get(),
+        changes_last_hour,
+    })
+}
+
+fn pod(entry: &Entry, market: &Market, at_ms: u64) -> PodState {
     let signal = entry.lately.or(entry.cleared);
     let reason = entry.grant.map(|grant| {
         let need = entry.need.unwrap_or(grant.need);
@@ -90,6 +99,7 @@ fn pod(entry: &Entry, market: &Market) -> PodState {
         request_milli: entry.in_force.request.get(),
         limit_milli: entry.in_force.limit.get(),
         lent_milli: entry.lent.get(),
+        suggested: suggested(entry, at_ms),
         contained_for: entry.contained_for.as_ref().map(ToString::to_string),
         burst_milli: entry.in_force.burst.get(),
         kernel_weight: entry.in_force.weight.map(|weight| weight.get()),

@@ -318,6 +318,29 @@ fn who_only_watches_says_the_same_thing_once() {
 }
 
 #[test]
+fn who_only_watches_does_not_think_that_a_pod_needs_more_and_more() {
+    for profile in [Profile::DIRECT, Profile::API, Profile::TIGHT] {
+        let need = |mood| {
+            let mut script = Script::new(mood);
+            script.comes("web", 1200, 800);
+            let (mut drive, board) = drive_with(script, &profile);
+            run(&mut drive, 600_000);
+            let pod = drive.node().pods().next().expect("it came");
+            (pod.need.expect("it was cleared").get(), board.state().pods[0].suggested)
+        };
+        let (acting, nothing_suggested) = need(Mood::Works);
+        let (watching, suggested) = need(Mood::Watches);
+        assert_eq!(nothing_suggested, None);
+        assert!((1200..1500).contains(&acting), "{acting}");
+        // It sees 800m of the 1200m, throttled all the time.
+        assert!((800..=acting).contains(&watching), "{watching}, and {acting} when acting");
+        let suggested = suggested.expect("it would be raised");
+        assert!(suggested.limit_milli > 800, "{suggested:?}");
+        assert!(suggested.changes_last_hour <= 3, "{suggested:?}");
+    }
+}
+
+#[test]
 fn a_pod_that_is_gone_is_let_go_of() {
     let mut script = Script::new(Mood::Works);
     script.comes("web", 1200, 200);

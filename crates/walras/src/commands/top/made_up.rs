@@ -51,6 +51,7 @@ fn pod(name: &str, usage_milli: u64) -> PodState {
         request_milli: 350,
         limit_milli: 1000,
         lent_milli: 0,
+        suggested: None,
         contained_for: None,
         burst_milli: 0,
         kernel_weight: None,
