@@ -40,7 +40,8 @@ Examples:
   walras demo --json | jq '.phases[] | {policy, web_throttled_period_ratio}'
 
 Starts five workloads as processes in cgroups of their own: steady, web (a service with bursts),
-batch, idle, and greedy, which takes all it can get. First under static limits of the kind people
+batch, sleeper (idle, until it wants what it has a right to), and greedy, which takes all it can get.
+First under static limits of the kind people
 set (40, 25, 25, 30 and 20 % of the machine), then with the same load under the market, which is the
 loop of `walras host --act`. It uses at most 8 cores, ends with a table and writes a page with
 pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
@@ -53,7 +54,7 @@ The JSON is {\"simulated\", \"because\", \"cores\", \"seconds_per_phase\", \"sum
 \"report\", \"phases\": [{\"policy\", \"web_throttled_period_ratio\",
 \"web_latency_p50_ms\", \"web_latency_p95_ms\", \"web_latency_p99_ms\",
 \"web_requests\", \"web_unanswered\", \"batch_core_s\",
-\"greedy_share_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\",
+\"greedy_share_ratio\", \"sleeper_first_second_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\",
 \"workloads\": [{\"name\", \"allocated_core_s\", \"used_core_s\", \"periods\",
 \"throttled_periods\"}]}]}.
 ",

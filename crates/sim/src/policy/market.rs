@@ -1,6 +1,6 @@
 //! The market itself: drives the real `core::node` machine, exactly as a daemon would.
 
-use walras_core::claim::{CameWith, Ground, Known, Nature, claim, share_of_request};
+use walras_core::claim::{CameWith, Ground, Known, claim, share_of_request};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts, Why};
 use walras_core::profile::Profile;
@@ -8,7 +8,7 @@ use walras_core::units::{Millicores, Moment, PodUid};
 
 use super::{Actuation, Policy, Setting, View};
 use crate::machine::Counters;
-use crate::scenario::{self, NodeSpec, PodSpec};
+use crate::scenario::{NodeSpec, PodSpec};
 
 /// A node's market.
 #[derive(Clone, Debug)]
@@ -93,11 +93,6 @@ impl Market {
 
 impl Policy for Market {
     fn pod_started(&mut self, place: usize, pod: &PodSpec, now: Moment) -> Setting {
-        let nature = match pod.nature {
-            None => Nature::Unknown,
-            Some(scenario::Nature::Batch) => Nature::Batch,
-            Some(scenario::Nature::Service) => Nature::Service,
-        };
         let came_with = CameWith { request: Some(pod.request), limit: pod.limit, weight: None };
         let known = Known {
             came_with,
@@ -105,7 +100,7 @@ impl Policy for Market {
             max: pod.max,
             share: share_of_request(pod.request),
             priority: pod.weight,
-            nature,
+            nature: pod.nature,
         };
         let ground = Ground {
             cap_rule: self.node.profile().cap_rule,
@@ -123,7 +118,7 @@ impl Policy for Market {
                 limit: pod.limit.unwrap_or(Millicores::UNLIMITED),
                 request: Some(pod.request),
                 came_with,
-                nature,
+                nature: pod.nature,
             },
             now,
         );

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::de::DeTable;
+use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
 use super::field::{Fields, line_at};
@@ -15,7 +16,7 @@ use super::groups::{self, CpuChoice, Turn};
 use super::kind::{BargainingWeight, Cores, Cpu, CpuOrNone, Flag, Number, Seed, Text, Whole, Word};
 use super::load::{self, Reader, Surroundings};
 use super::problem::{Problem, Problems, ScenarioError};
-use super::{Nature, NodeSpec, PodSpec, Scenario, Suite};
+use super::{NodeSpec, PodSpec, Scenario, Suite};
 use crate::load::{LoadSpec, Memory};
 use crate::machine::CpuSet;
 
@@ -164,7 +165,7 @@ fn pod(
     let limit = table.optional("limit", &CpuOrNone).flatten();
     let min = table.optional("min", &Cpu);
     let max = table.optional("max", &Cpu);
-    let nature = table.optional("nature", &NATURE);
+    let nature = table.optional("nature", &NATURE).unwrap_or_default();
     let managed = table.optional("managed", &Flag).unwrap_or(true);
     let weight = table.optional("weight", &BargainingWeight).unwrap_or(Weight::ONE);
     let start_s = table.optional("start_s", &TIME_S).unwrap_or(0.0);
@@ -337,8 +338,8 @@ mod tests {
             if let Some(max) = pod.max {
                 write!(text, ", max {max}")?;
             }
-            if let Some(nature) = pod.nature {
-                write!(text, ", {nature:?}")?;
+            if pod.nature != Nature::Unknown {
+                write!(text, ", {:?}", pod.nature)?;
             }
             if !pod.managed {
                 write!(text, ", unmanaged")?;

@@ -16,6 +16,7 @@ mod problem;
 mod recorded;
 pub mod trace;
 
+use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
 pub use builtin::{Builtin, builtin};
@@ -80,15 +81,6 @@ pub struct SystemSpec {
     pub weight: u32,
 }
 
-/// What kind of work a pod does, as its owner would tell a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nature {
-    /// Work that takes what it can get and can wait.
-    Batch,
-    /// Somebody waits for its answers.
-    Service,
-}
-
 /// A pod as its owner declared it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSpec {
@@ -106,8 +98,8 @@ pub struct PodSpec {
     pub min: Option<Millicores>,
     /// The most it may be given, where its owner said so.
     pub max: Option<Millicores>,
-    /// What kind of work it does, where its owner said so.
-    pub nature: Option<Nature>,
+    /// What kind of work it does, as its owner would tell a policy.
+    pub nature: Nature,
     /// What its claim counts for: its priority.
     pub weight: Weight,
     /// When it starts.
@@ -167,7 +159,7 @@ impl PodSpec {
             limit: None,
             min: None,
             max: None,
-            nature: None,
+            nature: Nature::Unknown,
             weight: Weight::ONE,
             start_s: 0.0,
             stop_s: None,

@@ -18,7 +18,7 @@ fn a_simulation_says_what_it_is_and_writes_the_report() {
     assert!(text.ends_with(&format!("Report: {shown}\n")), "{text}");
     let page = std::fs::read_to_string(&report).unwrap();
     assert!(page.contains("the market, simulated</h1>"), "{page}");
-    for name in ["steady", "web", "batch", "idle", "greedy"] {
+    for name in ["steady", "web", "batch", "sleeper", "greedy"] {
         assert!(page.contains(&format!("<summary>{name}</summary>")), "{name}");
     }
     assert!(page.contains("Distribution of latencies"), "{page}");

@@ -34,7 +34,7 @@ impl Demo {
     fn playing(&self, layout: &Layout) -> Vec<PathBuf> {
         wait_for("five workloads in their cgroups", || {
             let group = group_of(layout, self.child.id())?;
-            let names = ["steady", "web", "batch", "idle", "greedy"];
+            let names = ["steady", "web", "batch", "sleeper", "greedy"];
             let procs = names.map(|name| fs::read_to_string(group.join(name).join("cgroup.procs")));
             let pids = procs.into_iter().map(|text| text.ok()?.trim().parse::<u32>().ok());
             let pids: Option<Vec<u32>> = pids.collect();

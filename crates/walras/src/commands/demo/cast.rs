@@ -4,8 +4,11 @@
 //! are shares of what there is, so that any machine shows the same. The static limits are of the
 //! kind people set: generous for what is quiet, and together 140 % of what there is; the requests
 //! are 72 % of it. `web` has 25 % and takes 21 % on average, but wants 45 % for two seconds out of
-//! five. If everybody uses all that the limits allow, a fifth of the machine is still idle.
+//! five. `sleeper` has a right to 20 % and does nothing for six seconds out of eight, then it wants
+//! all of its right at once. If everybody uses all that the limits allow, a fifth of the machine is
+//! still idle. `batch` and `greedy` are said to be batch work, as their owners would.
 
+use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 use walras_sim::load::{LoadSpec, Shape};
 use walras_sim::scenario::{NodeSpec, PodSpec, Scenario, Suite};
@@ -14,6 +17,8 @@ use walras_sim::scenario::{NodeSpec, PodSpec, Scenario, Suite};
 pub(super) const WEB: &str = "web";
 /// The job whose progress is measured.
 pub(super) const BATCH: &str = "batch";
+/// The workload that wants its right back again and again.
+pub(super) const SLEEPER: &str = "sleeper";
 /// The neighbour that takes all it can get.
 pub(super) const GREEDY: &str = "greedy";
 
@@ -23,6 +28,9 @@ const SEED: u64 = 7;
 const COST_MS: f64 = 5.0;
 /// What `web` wants in each second, as a share of what there is; again and again.
 const WEB_WANTS: [f64; 5] = [0.05, 0.05, 0.45, 0.45, 0.05];
+
+/// What `sleeper` wants in each second, likewise: next to nothing, and then what it has a right to.
+const SLEEPER_WANTS: [f64; 8] = [0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.2, 0.2];
 
 /// The workloads on a node of this size, for so long.
 pub(super) fn scenario(capacity: Millicores, seconds: u32) -> Scenario {
@@ -34,13 +42,17 @@ pub(super) fn scenario(capacity: Millicores, seconds: u32) -> Scenario {
         cost_variation: 0.0,
         threads: (4.0 * all).ceil(),
     };
+    let sleeper = LoadSpec::Usage {
+        cores: Shape::Series { levels: SLEEPER_WANTS.map(|share| share * all).into(), step_s: 1.0 },
+        threads: (0.4 * all).ceil(),
+    };
     let part = |percent: u64| Millicores::new(capacity.get() * percent / 100);
     let pods = vec![
         pod("steady", usage(0.1 * all), (part(12), part(40)), 2),
         pod(WEB, web, (part(25), part(25)), 8),
-        pod(BATCH, endless(all.ceil()), (part(10), part(25)), 2),
-        pod("idle", usage(0.002 * all), (part(20), part(30)), 1),
-        pod(GREEDY, endless(all.ceil()), (part(5), part(20)), 1),
+        as_batch(pod(BATCH, endless(all.ceil()), (part(10), part(25)), 2)),
+        pod(SLEEPER, sleeper, (part(20), part(30)), 1),
+        as_batch(pod(GREEDY, endless(all.ceil()), (part(5), part(20)), 1)),
     ];
     Scenario {
         name: "demo".to_owned(),
@@ -67,6 +79,10 @@ fn pod(name: &str, load: LoadSpec, asks: (Millicores, Millicores), weight: u32) 
         weight: Weight::from_thousandths(weight * 1000).unwrap_or(Weight::ONE),
         ..PodSpec::new(name, load, request)
     }
+}
+
+fn as_batch(pod: PodSpec) -> PodSpec {
+    PodSpec { nature: Nature::Batch, ..pod }
 }
 
 /// Always the same.

@@ -124,8 +124,14 @@ impl Work {
                 });
             }
             LoadSpec::Usage { cores, threads } => {
-                let each = TICK.mul_f64((cores.level(0, seed) / threads.max(1.0)).min(1.0));
-                work.spawn(whole(*threads), move |desk| desk.keep_at_it(each));
+                let each =
+                    |second| TICK.mul_f64((cores.level(second, seed) / threads.max(1.0)).min(1.0));
+                let parts: Arc<[Duration]> = (0..seconds.max(1)).map(each).collect();
+                for _ in 0..whole(*threads) {
+                    let parts = Arc::clone(&parts);
+                    let desk = Arc::clone(&work.desk);
+                    work.threads.push(thread::spawn(move || desk.keep_at_it(&parts)));
+                }
             }
         }
         work
@@ -195,11 +201,13 @@ impl Desk {
         }
     }
 
-    /// Does a part in every tick. What could not be done in time is not made up for twice over.
-    fn keep_at_it(&self, part: Duration) {
+    /// Does a part in every tick, which is another one in each second. What could not be done in
+    /// time is not made up for twice over.
+    fn keep_at_it(&self, parts: &[Duration]) {
         let mut next = TICK;
         while !self.is_over() {
-            burn(part);
+            let second = usize::try_from(self.began.elapsed().as_secs()).unwrap_or(usize::MAX);
+            burn(parts.get(second).or(parts.last()).copied().unwrap_or_default());
             self.wait_until(next);
             next = (next + TICK).max(self.began.elapsed().saturating_sub(Duration::from_secs(1)));
         }

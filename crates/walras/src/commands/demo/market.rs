@@ -109,7 +109,7 @@ fn rules(ground: &Ground, scenario: &Scenario) -> Option<AdoptRules> {
             max: None,
             weight: Some(pod.weight),
             target_latency_ms: None,
-            nature: None,
+            nature: Some(pod.nature),
         })
     };
     Some(AdoptRules {

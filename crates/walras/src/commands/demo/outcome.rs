@@ -3,7 +3,7 @@
 use walras_sim::load::Histogram;
 use walras_sim::recording::Recording;
 
-use super::cast::{BATCH, GREEDY, WEB};
+use super::cast::{BATCH, GREEDY, SLEEPER, WEB};
 
 /// One phase.
 #[derive(Clone, Debug)]
@@ -49,6 +49,9 @@ pub(super) struct Figures {
     pub(super) batch_core_s: f64,
     /// What the neighbour took of all that was used.
     pub(super) greedy_ratio: f64,
+    /// How much of what it wanted and had a right to `sleeper` got in the first second after it
+    /// woke, on average; none where it never did.
+    pub(super) woken_ratio: Option<f64>,
 }
 
 // === impl Phase ===
@@ -70,6 +73,26 @@ impl Phase {
             used_core_s,
             batch_core_s: of(BATCH).unwrap_or_default().used_core_s,
             greedy_ratio: ratio(of(GREEDY).unwrap_or_default().used_core_s, used_core_s),
+            woken_ratio: self.woken_ratio(),
         }
+    }
+
+    fn woken_ratio(&self) -> Option<f64> {
+        let place = self.pods.iter().position(|pod| pod.name == SLEEPER)?;
+        let series = self.recording.pods.iter().find(|series| series.place == place)?;
+        if self.recording.step_s != 1 {
+            // Seconds that were added up tell nothing of the first one.
+            return None;
+        }
+        let pairs = series.points.windows(2);
+        let woken = pairs.filter(|pair| pair[1].offered_cores > 10.0 * pair[0].offered_cores);
+        let got: Vec<f64> = woken
+            .map(|pair| {
+                let owed = pair[1].offered_cores.min(pair[1].request_cores);
+                (pair[1].used_cores / owed).min(1.0)
+            })
+            .collect();
+        let count = u32::try_from(got.len()).ok().filter(|count| *count > 0)?;
+        Some(got.iter().sum::<f64>() / f64::from(count))
     }
 }

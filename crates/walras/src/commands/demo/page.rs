@@ -17,7 +17,7 @@ pub(super) fn html(trial: &Trial) -> String {
     let lead = format!(
         "Five workloads on {} cores, {} s under static limits that add up to 140 % of that, then \
          the same load for as long under the market: a steady one, a service with bursts (web), a \
-         job (batch), one that idles, and a greedy neighbour.",
+         job (batch), one that sleeps and wants its right back, and a greedy neighbour.",
         cast::cores(trial.scenario.node.capacity),
         trial.scenario.duration_s
     );

@@ -63,6 +63,8 @@ mod tests {
             assert!(after.web_throttled_ratio < before.web_throttled_ratio / 2.0, "{told}");
             assert!(after.web_p95_ms < before.web_p95_ms / 2.0, "{told}");
             assert!(after.batch_core_s >= before.batch_core_s, "{told}");
+            assert!(after.greedy_ratio < before.greedy_ratio, "{told}");
+            assert!(after.woken_ratio.unwrap() > 0.95, "{told}");
         }
     }
 }

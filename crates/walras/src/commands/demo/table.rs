@@ -35,10 +35,15 @@ pub(super) fn rows(before: &Phase, after: &Phase) -> Vec<Vec<String>> {
         row("web: latency, 99 %", |it| it.web_p99_ms, latency),
         row("batch: work done, in core-seconds", |it| it.batch_core_s, seconds),
         row("greedy: share of the CPU in use", |it| it.greedy_ratio, percent),
-        row("all: core-seconds allocated", |it| it.allocated_core_s, seconds),
+        row("sleeper: had of its right a second after waking", woken, percent),
         row("all: core-seconds used", |it| it.used_core_s, seconds),
         vec!["changes made".to_owned(), changes(before), changes(after), String::new()],
     ]
+}
+
+/// Where it never woke, nothing was withheld from it.
+fn woken(figures: &Figures) -> f64 {
+    figures.woken_ratio.unwrap_or(1.0)
 }
 
 /// What it came to, in a sentence or two.
@@ -48,18 +53,25 @@ pub(super) fn sentence(before: &Figures, after: &Figures) -> String {
     let work = [before, after].map(|it| it.batch_core_s);
     let mut text = format!(
         "Under the market, web was throttled in {} of its periods instead of {}, answered 95 % of \
-         its requests within {} instead of {}, and batch did {}.",
+         its requests within {} instead of {}, and batch did {}. Greedy, which takes all it can \
+         get, had {} of the CPU in use instead of {}.",
         throttled[1],
         throttled[0],
         p95[1],
         p95[0],
         compared(work[0], work[1], "work"),
+        percent(after.greedy_ratio),
+        percent(before.greedy_ratio),
     );
+    if let Some(ratio) = after.woken_ratio {
+        let ratio = percent(ratio);
+        text +=
+            &format!(" Each time sleeper woke, it had {ratio} of its right in the first second.");
+    }
     let worse: Vec<String> = [
         (before.web_throttled_ratio, after.web_throttled_ratio, "throttling of web"),
         (before.web_p50_ms, after.web_p50_ms, "median latency of web"),
         (before.web_p99_ms, after.web_p99_ms, "99 % latency of web"),
-        (before.allocated_core_s, after.allocated_core_s, "core-seconds allocated"),
         (after.batch_core_s, before.batch_core_s, "work left undone by batch"),
     ]
     .into_iter()
@@ -141,6 +153,7 @@ mod tests {
             used_core_s: 30.0,
             batch_core_s,
             greedy_ratio: 0.25,
+            woken_ratio: Some(0.97),
         }
     }
 
@@ -150,14 +163,15 @@ mod tests {
         assert_eq!(
             sentence(&before, &figures(0.011, 34.0, 14.0, 70.0)),
             "Under the market, web was throttled in 1.1 % of its periods instead of 80 %, answered \
-             95 % of its requests within 34 ms instead of 1.8 s, and batch did 40 % more work. The \
-             price of that: 40 % more core-seconds allocated."
+             95 % of its requests within 34 ms instead of 1.8 s, and batch did 40 % more work. \
+             Greedy, which takes all it can get, had 25 % of the CPU in use instead of 25 %. Each \
+             time sleeper woke, it had 97 % of its right in the first second."
         );
         let worse = sentence(&before, &figures(0.9, 4000.0, 5.0, 50.0));
         assert!(worse.contains("and batch did 50 % less work."), "{worse}");
         assert!(worse.contains("2.22 times as much 99 % latency of web"), "{worse}");
         let same = sentence(&before, &before);
-        assert!(same.ends_with("batch did as much work as before."), "{same}");
+        assert!(same.contains("batch did as much work as before."), "{same}");
     }
 
     #[test]
