@@ -70,14 +70,12 @@ pub(crate) fn meet(places: &Places) -> Result<()> {
 }
 
 /// Builds, boots and demands that every test passes.
-pub(crate) fn run(builds: &[Call], places: &Places) -> Result<()> {
+pub(crate) fn run(build: &Call, places: &Places) -> Result<()> {
     let mut built = Built::default();
-    for build in builds {
-        let output = run::prepare(build, places).stderr(Stdio::inherit()).output();
-        let output = output.with_context(|| format!("cannot start {}", build.program))?;
-        ensure!(output.status.success(), "`{build}` ended with {}", output.status);
-        built.add(&String::from_utf8_lossy(&output.stdout));
-    }
+    let output = run::prepare(build, places).stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", build.program))?;
+    ensure!(output.status.success(), "`{build}` ended with {}", output.status);
+    built.add(&String::from_utf8_lossy(&output.stdout));
     ensure!(!built.tests.is_empty(), "there is no test to run in the guest");
     let folder = places.target.join("xtask/guest");
     tools::make_folder(&folder)?;

@@ -137,7 +137,7 @@ fn take(step: &Step, places: &Places) -> Result<()> {
             anyhow::ensure!(printed.contains(text), "`{program}` did not print `{text}`");
             Ok(())
         }
-        Step::Guest(builds) => guest::run(builds, places),
+        Step::Guest(build) => guest::run(build, places),
         Step::Exists(path) => {
             anyhow::ensure!(path.exists(), "{} is missing", path.display());
             Ok(())

@@ -53,7 +53,7 @@ pub(crate) enum Step {
     /// Has to succeed and to write the given text to its standard output.
     Prints(Call, &'static str),
     /// Builds test executables, of which every one has to pass in a virtual machine.
-    Guest(Vec<Call>),
+    Guest(Call),
     /// The file has to be there by now.
     Exists(PathBuf),
 }
@@ -97,7 +97,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Browser => browser(facts),
         Tier::Kube => kube(facts),
         Tier::Doc => steps(vec![
-            Step::Run(Call::cargo("test --workspace --doc")),
+            Step::Run(product_tests(facts).arg("--doc")),
             Step::Run(Call::cargo("doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings")),
         ]),
         Tier::Corpus => corpus(facts),
@@ -109,6 +109,11 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
 /// The command that writes the man pages to `folder`.
 pub(crate) fn man_pages(folder: &str) -> Call {
     Call::cargo("run --package walras --quiet -- man --out").arg(folder)
+}
+
+/// A program of ours that [`build_tests`] has built.
+fn built(facts: &Facts, program: &str) -> Call {
+    Call::new(facts.places.target.join("debug").join(program).display().to_string())
 }
 
 fn steps(steps: Vec<Step>) -> Plan {
@@ -131,10 +136,18 @@ fn policy(facts: &Facts) -> Plan {
     Plan::Run { needs: vec![Need::Tool(tools::CARGO_DENY)], steps, note }
 }
 
-/// `cargo test` for the product's packages.
+/// `cargo test` for the product's packages. Always all of them with all of their features, whichever
+/// tests are chosen then: another set of packages would be another set of features of what they
+/// depend on, and all of that would be compiled again.
 fn product_tests(facts: &Facts) -> Call {
     let call = Call::cargo("test --workspace --exclude xtask");
-    if facts.has_fuzz() { call.args("--exclude").arg(FUZZ_PACKAGE) } else { call }
+    let call = if facts.has_fuzz() { call.args("--exclude").arg(FUZZ_PACKAGE) } else { call };
+    call.arg("--features").arg(all_features(facts))
+}
+
+/// Builds everything that the tiers from `unit` on run, programs included.
+fn build_tests(facts: &Facts) -> Step {
+    Step::Build(unit_tests(facts).arg("--no-run"))
 }
 
 fn is_property(test: &str) -> bool {
@@ -143,6 +156,8 @@ fn is_property(test: &str) -> bool {
 
 /// What tests on the kernel are behind.
 const KERNEL_FEATURE: &str = "real-kernel";
+/// Where fuzz targets run.
+const FUZZ_TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Where guests' programs have to run: anywhere, without any library.
 const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages whose tests on the kernel do not depend on how fast a machine is.
@@ -150,23 +165,20 @@ const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
 
 /// The tests that start clusters, or what belongs to one.
 const CLUSTER_TESTS: [&str; 3] = ["cluster", "kube", "prometheus"];
-const CLUSTER_COMMAND: &str =
-    "test --package walras-testbed --features real-cluster --test cluster --no-fail-fast";
-/// The tests of Walras on a cluster.
-const WALRAS_COMMAND: &str =
-    "test --package walras --features real-cluster --test kube --no-fail-fast -- --nocapture";
-/// The tests of latency targets, which need a Prometheus and no cluster.
-const PROMETHEUS_COMMAND: &str =
-    "test --package walras-kube --features real-prometheus --test prometheus --no-fail-fast";
 const CLUSTER_FEATURE: &str =
     "walras-testbed/real-cluster,walras/real-cluster,walras-kube/real-prometheus";
 
-/// With the feature, so that tests that only some machines can run are linted everywhere.
-fn lint_command(facts: &Facts) -> Call {
+/// Every feature that only adds tests.
+fn all_features(facts: &Facts) -> String {
     let kernel = features(&facts.workspace.kernel_packages, KERNEL_FEATURE);
     let browser = features(&facts.workspace.browser_packages, BROWSER_TEST);
-    let features = format!("{kernel},{browser},{CLUSTER_FEATURE}");
-    Call::cargo("clippy --workspace --all-targets --features").arg(features).args("-- -D warnings")
+    format!("{kernel},{browser},{CLUSTER_FEATURE}")
+}
+
+/// With the features, so that tests that only some machines can run are linted everywhere.
+fn lint_command(facts: &Facts) -> Call {
+    let call = Call::cargo("clippy --workspace --all-targets --features").arg(all_features(facts));
+    call.args("-- -D warnings")
 }
 
 /// The tests that need more than a compiler: root, and the control groups of a kernel.
@@ -175,15 +187,12 @@ fn kernel(facts: &Facts) -> Plan {
     if packages.is_empty() {
         return Plan::Broken(format!("no integration test is called `{KERNEL_TEST}`"));
     }
-    steps(vec![Step::Run(special_tests(packages, KERNEL_FEATURE, KERNEL_TEST))])
+    steps(vec![Step::Run(special_tests(facts, KERNEL_TEST))])
 }
 
-/// The test of this name in each of `packages`, which is behind a feature.
-fn special_tests(packages: &[String], feature: &str, test: &str) -> Call {
-    let call = Call::cargo("test");
-    let call = packages.iter().fold(call, |call, package| call.arg("--package").arg(package));
-    let call = call.arg("--features").arg(features(packages, feature));
-    call.arg("--test").arg(test).args("--no-fail-fast -- --nocapture")
+/// The tests of this name, which are behind a feature.
+fn special_tests(facts: &Facts, test: &str) -> Call {
+    product_tests(facts).arg("--test").arg(test).args("--no-fail-fast -- --nocapture")
 }
 
 fn features(packages: &[String], feature: &str) -> String {
@@ -195,18 +204,17 @@ fn guest(facts: &Facts) -> Plan {
     if !facts.guest {
         return Plan::NotRun("neither QEMU nor a Debian system to get it from".to_owned());
     }
-    let builds = GUEST_PACKAGES.iter().map(|package| {
-        Call::cargo("test --no-run --message-format=json-render-diagnostics --features real-kernel")
-            .args("--target")
-            .arg(GUEST_TARGET)
-            .arg("--package")
-            .arg(*package)
-            .arg("--test")
-            .arg(KERNEL_TEST)
-    });
+    let build = Call::cargo("test --no-run --message-format=json-render-diagnostics --target");
+    let build = GUEST_PACKAGES
+        .iter()
+        .fold(build.arg(GUEST_TARGET), |build, package| build.arg("--package").arg(*package))
+        .arg("--features")
+        .arg(features(&GUEST_PACKAGES.map(str::to_owned), KERNEL_FEATURE))
+        .arg("--test")
+        .arg(KERNEL_TEST);
     Plan::Run {
         needs: vec![Need::Target(GUEST_TARGET), Need::StaticCompiler, Need::Guest],
-        steps: vec![Step::Guest(builds.collect())],
+        steps: vec![Step::Guest(build)],
         note: None,
     }
 }
@@ -220,12 +228,16 @@ fn browser(facts: &Facts) -> Plan {
     if !facts.browser {
         return Plan::NotRun("neither Chromium nor a Debian system to get it from".to_owned());
     }
-    // The feature has the name of the test.
-    let call = special_tests(packages, BROWSER_TEST, BROWSER_TEST);
+    let call = special_tests(facts, BROWSER_TEST);
     Plan::Run { needs: vec![Need::Browser], steps: vec![Step::Run(call)], note: None }
 }
 
 fn unit(facts: &Facts) -> Plan {
+    steps(vec![build_tests(facts), Step::Run(unit_tests(facts).arg("--no-fail-fast"))])
+}
+
+/// The unit tests, and the integration tests that need nothing but a compiler.
+fn unit_tests(facts: &Facts) -> Call {
     let mut call = product_tests(facts).args("--lib --bins");
     let is_special =
         |test: &str| [KERNEL_TEST, BROWSER_TEST].contains(&test) || CLUSTER_TESTS.contains(&test);
@@ -233,8 +245,7 @@ fn unit(facts: &Facts) -> Plan {
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
     }
-    let build = call.clone().arg("--no-run");
-    steps(vec![Step::Build(build), Step::Run(call.arg("--no-fail-fast"))])
+    call
 }
 
 fn property(facts: &Facts) -> Plan {
@@ -254,13 +265,20 @@ fn kube(facts: &Facts) -> Plan {
     if facts.without_kubernetes {
         return Plan::NotRun("WALRAS_WITHOUT_KUBERNETES is set".to_owned());
     }
+    // What keeps a cluster running is taken as it was built, and not built again for each.
+    let keeper = built(facts, "walras-testbed").program;
+    let tests = |test| {
+        let call = special_tests(facts, test);
+        Step::Run(call.env("CARGO_BIN_EXE_walras-testbed", &keeper))
+    };
+    let manifest = facts.places.root.join("crates/testbed").display().to_string();
+    let prepare =
+        built(facts, "walras-testbed").arg("prepare").env("CARGO_MANIFEST_DIR", &manifest);
+    let mut all = vec![build_tests(facts)];
     // Prepared first, because this shows how far it is, and tests do not.
-    steps(vec![
-        Step::Run(testbed().arg("prepare")),
-        Step::Run(Call::cargo(PROMETHEUS_COMMAND)),
-        Step::Run(Call::cargo(CLUSTER_COMMAND)),
-        Step::Run(Call::cargo(WALRAS_COMMAND)),
-    ])
+    all.push(Step::Run(prepare));
+    all.extend(["prometheus", "cluster", "kube"].map(tests));
+    steps(all)
 }
 
 /// The command that starts, lists and ends testbeds.
@@ -284,24 +302,29 @@ fn fuzz(facts: &Facts) -> Plan {
     };
     let places = &facts.places;
     let mut needs = vec![Need::Tool(tools::CARGO_FUZZ)];
-    let mut steps = Vec::new();
+    let build = Call::new(tools::CARGO_FUZZ.program(places).display().to_string())
+        .args("build --fuzz-dir fuzz --features libfuzzer --target")
+        .arg(FUZZ_TARGET)
+        .arg("--target-dir")
+        .arg(places.fuzz_target.display().to_string())
+        .env("RUSTUP_TOOLCHAIN", nightly);
+    // All at once, and our own cargo names itself in CARGO, and is not of the nightly toolchain.
+    let mut steps = vec![Step::Run(Call { without: Some("CARGO"), ..build })];
+    let built = places.fuzz_target.join(FUZZ_TARGET).join("release");
     for target in &facts.workspace.fuzz_targets {
         // libFuzzer writes what it finds to the first folder and only reads the others.
         let found = places.cache.join("fuzz-corpus").join(target);
         let committed = places.root.join("fuzz/corpus").join(target);
-        let call = Call::new(tools::CARGO_FUZZ.program(places).display().to_string())
-            .args("run --fuzz-dir fuzz --features libfuzzer --target-dir")
-            .arg(places.fuzz_target.display().to_string())
-            .arg(target)
-            .arg(found.display().to_string())
-            .arg(committed.display().to_string())
-            .arg("--")
+        let artifacts = places.cache.join("fuzz-artifacts").join(target);
+        let call = Call::new(built.join(target).display().to_string())
+            .arg(format!("-artifact_prefix={}/", artifacts.display()))
             .arg(format!("-max_total_time={}", facts.fuzz_seconds))
             .args("-rss_limit_mb=4096 -timeout=60 -verbosity=0 -print_final_stats=1")
-            .env("RUSTUP_TOOLCHAIN", nightly);
+            .arg(found.display().to_string())
+            .arg(committed.display().to_string());
         steps.push(Step::Exists(committed));
-        // Our own cargo names itself in CARGO, and is not of the nightly toolchain.
-        steps.push(Step::Run(Call { without: Some("CARGO"), ..call }));
+        steps.push(Step::Run(call));
+        needs.push(Need::Folder(artifacts));
         needs.push(Need::Folder(found));
     }
     Plan::Run { needs, steps, note: None }
@@ -314,12 +337,10 @@ fn manual(facts: &Facts) -> Plan {
         ));
     };
     let pages = facts.places.target.join("xtask/man");
-    let mut steps = vec![
-        Step::Run(man_pages(&pages.display().to_string())),
-        Step::Exists(pages.join("walras.1")),
-    ];
+    let man = built(facts, "walras").args("man --out").arg(pages.display().to_string());
+    let mut steps = vec![build_tests(facts), Step::Run(man), Step::Exists(pages.join("walras.1"))];
     for shell in ["bash", "zsh", "fish"] {
-        let call = Call::cargo("run --package walras --quiet -- completions").arg(shell);
+        let call = built(facts, "walras").arg("completions").arg(shell);
         steps.push(Step::Prints(call, "walras"));
     }
     steps.push(Step::Run(Call::new("sh").arg("-c").arg(command)));
@@ -451,6 +472,11 @@ mod tests {
     use crate::facts::Workspace;
     use crate::tools::Places;
 
+    /// How every call begins that tests the product.
+    const TESTS: &str = "cargo test --workspace --exclude xtask --exclude walras-fuzz --features \
+        walras-cgroup/real-kernel,walras-sim/real-kernel,walras-host/browser,walras-kube/browser,\
+        walras-testbed/real-cluster,walras/real-cluster,walras-kube/real-prometheus";
+
     fn facts() -> Facts {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Facts {
@@ -487,9 +513,7 @@ mod tests {
                 let lines = steps.iter().map(|step| match step {
                     Step::Run(call) => call.to_string(),
                     Step::Build(call) => format!("build: {call}"),
-                    Step::Guest(calls) => {
-                        calls.iter().map(|call| format!("guest: {call}\n")).collect::<String>()
-                    }
+                    Step::Guest(call) => format!("guest: {call}"),
                     Step::Prints(call, text) => format!("{call} | has {text}"),
                     Step::Exists(path) => format!("has {}", path.display()),
                 });
@@ -508,7 +532,7 @@ mod tests {
 
     #[test]
     fn unit_and_property_tests_divide_the_integration_tests_by_name() {
-        let tests = "cargo test --workspace --exclude xtask --exclude walras-fuzz";
+        let tests = TESTS;
         let unit = format!("{tests} --lib --bins --test golden");
         let both = format!("build: {unit} --no-run\n{unit} --no-fail-fast");
         assert_eq!(check(Tier::Unit, &facts()), both);
@@ -519,27 +543,19 @@ mod tests {
 
     #[test]
     fn tests_on_the_kernel_run_here_and_those_that_need_no_speed_in_a_guest() {
-        let kernel = "cargo test --package walras-cgroup --package walras-sim --features \
-            walras-cgroup/real-kernel,walras-sim/real-kernel --test kernel --no-fail-fast -- \
-            --nocapture";
+        let kernel = format!("{TESTS} --test kernel --no-fail-fast -- --nocapture");
         assert_eq!(check(Tier::Kernel, &facts()), kernel);
-        let guest = |package| {
-            format!(
-                "guest: cargo test --no-run --message-format=json-render-diagnostics \
-                 --features real-kernel --target x86_64-unknown-linux-musl --package {package} \
-                 --test kernel\n"
-            )
-        };
-        let both = [guest("walras-cgroup"), guest("walras")].concat();
-        assert_eq!(check(Tier::Guest, &facts()), both);
+        let guest = "guest: cargo test --no-run --message-format=json-render-diagnostics --target \
+            x86_64-unknown-linux-musl --package walras-cgroup --package walras --features \
+            walras-cgroup/real-kernel,walras/real-kernel --test kernel";
+        assert_eq!(check(Tier::Guest, &facts()), guest);
         let elsewhere = Facts { guest: false, ..facts() };
         assert!(check(Tier::Guest, &elsewhere).starts_with("not run: "));
     }
 
     #[test]
     fn every_page_is_tested_in_one_browser_where_one_can_be_had() {
-        let expected = "cargo test --package walras-host --package walras-kube --features \
-            walras-host/browser,walras-kube/browser --test browser --no-fail-fast -- --nocapture";
+        let expected = format!("{TESTS} --test browser --no-fail-fast -- --nocapture");
         assert_eq!(check(Tier::Browser, &facts()), expected);
         let elsewhere = Facts { browser: false, ..facts() };
         assert!(check(Tier::Browser, &elsewhere).starts_with("not run: "));
@@ -561,10 +577,12 @@ mod tests {
 
     #[test]
     fn fuzzing_needs_a_nightly_toolchain_and_never_writes_to_the_checkout() {
-        let expected = "has /repo/fuzz/corpus/parse\n\
-            RUSTUP_TOOLCHAIN=nightly-x cargo-fuzz run --fuzz-dir fuzz --features libfuzzer \
-            --target-dir /c/target-fuzz parse /c/fuzz-corpus/parse /repo/fuzz/corpus/parse -- \
-            -max_total_time=5 -rss_limit_mb=4096 -timeout=60 -verbosity=0 -print_final_stats=1";
+        let expected = "RUSTUP_TOOLCHAIN=nightly-x cargo-fuzz build --fuzz-dir fuzz --features \
+            libfuzzer --target x86_64-unknown-linux-gnu --target-dir /c/target-fuzz\n\
+            has /repo/fuzz/corpus/parse\n\
+            parse -artifact_prefix=/c/fuzz-artifacts/parse/ -max_total_time=5 -rss_limit_mb=4096 \
+            -timeout=60 -verbosity=0 -print_final_stats=1 /c/fuzz-corpus/parse \
+            /repo/fuzz/corpus/parse";
         assert_eq!(check(Tier::Fuzz, &facts()), expected);
         let without = Facts { nightly: None, ..facts() };
         assert_eq!(check(Tier::Fuzz, &without), "not run: no nightly toolchain");
@@ -572,13 +590,15 @@ mod tests {
 
     #[test]
     fn clusters_are_prepared_before_they_are_tested_and_left_out_only_on_request() {
-        let expected = "cargo run --quiet --package walras-testbed -- prepare\n\
-            cargo test --package walras-kube --features real-prometheus --test prometheus \
-            --no-fail-fast\n\
-            cargo test --package walras-testbed --features real-cluster --test cluster \
-            --no-fail-fast\n\
-            cargo test --package walras --features real-cluster --test kube --no-fail-fast -- \
-            --nocapture";
+        let keeper = "CARGO_BIN_EXE_walras-testbed=/c/target/debug/walras-testbed";
+        let tests = |name| format!("{keeper} {TESTS} --test {name} --no-fail-fast -- --nocapture");
+        let expected = format!(
+            "build: {TESTS} --lib --bins --test golden --no-run\n\
+             CARGO_MANIFEST_DIR=/repo/crates/testbed walras-testbed prepare\n{}\n{}\n{}",
+            tests("prometheus"),
+            tests("cluster"),
+            tests("kube")
+        );
         assert_eq!(check(Tier::Kube, &facts()), expected);
         let without = Facts { without_kubernetes: true, ..facts() };
         assert_eq!(check(Tier::Kube, &without), "not run: WALRAS_WITHOUT_KUBERNETES is set");
@@ -604,11 +624,10 @@ mod tests {
     fn the_manual_tier_ends_with_the_command_of_the_readme() {
         let text = check(Tier::Manual, &facts());
         let lines: Vec<_> = text.lines().collect();
-        let man = "cargo run --package walras --quiet -- man --out /c/target/xtask/man";
-        assert_eq!(lines[..2], [man, "has /c/target/xtask/man/walras.1"]);
-        let bash = "cargo run --package walras --quiet -- completions bash | has walras";
-        assert_eq!(lines[2], bash);
-        assert!(lines[5].starts_with("sh -c 'cargo run --release -- sim"), "{text}");
-        assert_eq!(lines.len(), 6);
+        let man = "walras man --out /c/target/xtask/man";
+        assert_eq!(lines[1..3], [man, "has /c/target/xtask/man/walras.1"]);
+        assert_eq!(lines[3], "walras completions bash | has walras");
+        assert!(lines[6].starts_with("sh -c 'cargo run --release -- sim"), "{text}");
+        assert_eq!(lines.len(), 7);
     }
 }

@@ -178,6 +178,15 @@ impl Installed {
         self.agent = Some(running);
     }
 
+    /// Starts the agent anew, with a recording of what it is told.
+    pub(crate) fn record_agent(&mut self) -> PathBuf {
+        self.kill_agent();
+        let file = self.folder.path().join("agent.jsonl");
+        let args = ["--node-name", "node-1", "--record", &file.display().to_string()];
+        self.agent = Some(self.spawn("agent", 0, &args));
+        file
+    }
+
     /// Starts one more controller.
     pub(crate) fn start_controller(&mut self) {
         let running = self.spawn("controller", self.controllers.len(), &[]);
@@ -221,6 +230,12 @@ impl Installed {
     pub(crate) fn agent_metrics(&self) -> Result<String> {
         let address = self.agent.as_ref().context("no agent")?.address;
         get(address, "/metrics")
+    }
+
+    /// What the agent says of its node.
+    pub(crate) fn agent_state(&self) -> Result<Value> {
+        let address = self.agent.as_ref().context("no agent")?.address;
+        Ok(serde_json::from_str(&get(address, "/api/v1/state")?)?)
     }
 
     /// A pod of the load generator, with this request and this limit, on the real node.
