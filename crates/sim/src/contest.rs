@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use walras_core::market::Fairness;
 use walras_core::profile::Profile;
-use walras_core::units::Ratio;
+use walras_core::units::{Millicores, Ratio};
 
 use crate::fleet::{FleetResult, MakePolicy, run_fleet};
 use crate::load::Histogram;
@@ -63,6 +63,16 @@ pub const CONTESTANTS: &[Contestant] = &[
         "walras-tight",
         "the market with the smallest caps that keep latency",
         market(|| Profile::TIGHT, Actuation::Cgroup),
+    ),
+    contestant(
+        "walras-guard-5",
+        "the market, with half as much kept idle beside batch work",
+        market(|| guarded(5), Actuation::Cgroup),
+    ),
+    contestant(
+        "walras-guard-2",
+        "the same, with a fifth",
+        market(|| guarded(2), Actuation::Cgroup),
     ),
     contestant(
         "walras-learning",
@@ -212,6 +222,16 @@ fn api() -> Profile {
 
 fn learning(profile: Profile) -> Profile {
     Profile { learning: true, ..profile }
+}
+
+/// With so many hundredths of the node kept idle beside batch work, and the floor in proportion.
+fn guarded(percent: u32) -> Profile {
+    let floor = Millicores::new(20 * u64::from(percent));
+    Profile {
+        idle_guard: Ratio::from_percent(percent),
+        idle_guard_floor_milli: floor,
+        ..Profile::DIRECT
+    }
 }
 
 fn proportional(profile: Profile) -> Profile {

@@ -250,11 +250,11 @@ The same scenario, seed and policies always give the same figures, on any machin
 number of threads.
 
 The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
-\"request_core_hours\", \"slack_ratio\", \"throttled_period_ratio\", \"latency_p50_ms\",
-\"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\", \"batch_completion_s\",
-\"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}. What there is none
-of is null. Where pods say what memory they take, there are memory_peak_mib and memory_mean_mib
-as well.
+\"request_core_hours\", \"used_core_hours\", \"slack_ratio\", \"throttled_period_ratio\",
+\"latency_p50_ms\", \"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\",
+\"batch_completion_s\", \"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}.
+What there is none of is null. Where pods say what memory they take, there are memory_peak_mib and
+memory_mean_mib as well.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
 );

@@ -15,7 +15,7 @@ struct Ink {
     dash: &'static str,
 }
 
-const INKS: [Ink; 18] = [
+const INKS: [Ink; 20] = [
     ink("static", "#6b7280", "#9ca3af", "2 3"),
     ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
     ink("weights", "#a08400", "#f0e442", "7 3"),
@@ -29,6 +29,8 @@ const INKS: [Ink; 18] = [
     ink("walras", "#0072b2", "#3d9fe0", ""),
     ink("walras-api", "#56b4e9", "#8fd3fa", "9 3"),
     ink("walras-tight", "#b5179e", "#f08bdf", "6 1 1 1"),
+    ink("walras-guard-5", "#8a2f0b", "#e59866", "8 2"),
+    ink("walras-guard-2", "#6b4f0a", "#d4ac0d", "4 2 1 2"),
     ink("walras-learning", "#5b4bb5", "#a79bf0", "3 1"),
     ink("walras-api-learning", "#8a7be0", "#c6bdfb", "9 1"),
     ink("walras-proportional", "#1b8f8f", "#5fd3d0", "3 3"),

@@ -110,6 +110,7 @@ fn programs_get_exactly_the_promised_keys() {
                 "slack_ratio",
                 "slo_violation_minutes",
                 "throttled_period_ratio",
+                "used_core_hours",
                 "vs_oracle"
             ]
         );
@@ -256,8 +257,8 @@ fn unknown_names_are_refused_with_a_suggestion_and_the_list() {
          spikes, landlord, squatter, risers, refill, mix, unmanaged\n\
          there is no policy \"wallras\"; did you mean walras? known are static, none, weights, \
          even, vpa, koordinator, koordinator-be, autothrottle, cruisekube, mbcas, walras, \
-         walras-api, walras-tight, walras-learning, walras-api-learning, walras-proportional, \
-         walras-api-proportional, oracle\n"
+         walras-api, walras-tight, walras-guard-5, walras-guard-2, walras-learning, \
+         walras-api-learning, walras-proportional, walras-api-proportional, oracle\n"
     );
 }
 
