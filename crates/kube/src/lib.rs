@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod autoscaler;
 pub mod client;
 pub mod controller;
 pub mod crd;

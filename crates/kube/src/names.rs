@@ -37,6 +37,9 @@ pub const MODE: &str = "walras.dev/mode";
 pub const MODE_BEFORE_PAUSE: &str = "walras.dev/mode-before-pause";
 /// What a pod came with, as JSON; written before it is first resized.
 pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
+/// Who else sizes a pod or goes by its requests, as `KIND/NAME`. The controller writes it, so that
+/// the agent of the node need not watch autoscalers: see [`crate::pod::mark_of`].
+pub const AUTOSCALER: &str = "walras.dev/autoscaler";
 
 /// The node whose agent wrote an object; a label.
 pub const NODE: &str = "walras.dev/node";

@@ -35,8 +35,13 @@ impl Rests {
 
     /// It failed. Waits before the next try.
     pub(crate) async fn rest(&mut self) {
+        self.rest_up_to(WATCH_LONGEST).await;
+    }
+
+    /// The same, with another bound for the pauses.
+    pub(crate) async fn rest_up_to(&mut self, longest: Span) {
         self.failures = self.failures.saturating_add(1);
-        let rest = pause(self.failures, WATCH_FIRST, WATCH_LONGEST, &mut self.random);
+        let rest = pause(self.failures, WATCH_FIRST, longest, &mut self.random);
         tokio::time::sleep(Duration::from_micros(rest.as_us())).await;
     }
 

@@ -2,15 +2,16 @@
 //!
 //! The Kubernetes controller calls [`plan`] once per pod and allocation, carries the plan out, and
 //! tells the pod's [`History`] what came of it. The checks run in this order, and the first that
-//! objects decides: Excluded, InvalidPodState, GuaranteedQoS or BestEffortQoS, InvalidDesiredCPU,
-//! NoRoomInContainers, Infeasible, AlreadyApplied (all skip), then RateLimited, StepSizeExceeded,
-//! DeltaExceeded (all hold).
+//! objects decides: Excluded, InvalidPodState, VerticalPodAutoscaler, GuaranteedQoS or
+//! BestEffortQoS, HorizontalPodAutoscaler, InvalidDesiredCPU, NoRoomInContainers, Infeasible,
+//! AlreadyApplied (all skip), then RateLimited, StepSizeExceeded, DeltaExceeded (all hold).
 //!
 //! What always holds: a patch names every container in the pod's order; its limits and requests add
 //! up to exactly what was asked (one thousandth less where the class demands it, with a note); no
 //! request is above its limit; no limit is zero, which the kernel would read as none. The class
 //! (QoS) of the pod never changes. A hold ends after `now`, so a refusal is always tried again.
 
+mod autoscaler;
 mod bucket;
 mod history;
 mod mode;
@@ -25,6 +26,7 @@ use core::ops::RangeInclusive;
 use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
+pub use autoscaler::Autoscaler;
 pub use bucket::Bucket;
 pub use history::{History, InfeasibleMark};
 pub use mode::{Original, UNLIMITED, Wish, plan_wish, wished};
@@ -87,6 +89,8 @@ pub struct PodView {
     pub static_pod: bool,
     /// Its class.
     pub qos: QosClass,
+    /// Who else sizes it, or goes by its requests.
+    pub autoscaler: Option<Autoscaler>,
     /// Its containers, in the pod's order.
     pub containers: Vec<ContainerView>,
 }
@@ -259,11 +263,7 @@ fn check_pod(pod: &PodView, rules: &Rules) -> Result<(), SkipReason> {
     if let Some(fault) = fault {
         return Err(SkipReason::InvalidPodState(fault));
     }
-    match pod.qos {
-        QosClass::Guaranteed if !rules.manage_guaranteed => Err(SkipReason::GuaranteedQos),
-        QosClass::BestEffort => Err(SkipReason::BestEffortQos),
-        QosClass::Guaranteed | QosClass::Burstable => Ok(()),
-    }
+    autoscaler::check_class(pod, rules)
 }
 
 fn check_desired(allocation: &Allocation) -> Result<(), SkipReason> {

@@ -2,7 +2,9 @@
 //! came with.
 //!
 //! The controller calls [`plan_wish`], which is [`plan`] but for the parts that a mode changes.
-//! With limits alone, no container's request changes, unless it would be above the limit. To give
+//! With limits alone, no container's request changes, unless it would be above the limit. Under a
+//! HorizontalPodAutoscaler that goes by use over request, limits alone are changed in either mode,
+//! and no limit falls below its request. To give
 //! back is to set every container to exactly what it came with, in one step however large: it is
 //! what the owner chose and what the node had room for. The cooldown is the same in every
 //! mode.
@@ -11,8 +13,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{
-    Allocation, ContainerPatch, ContainerView, History, Note, Plan, PodView, QosClass, Rules,
-    SkipReason, Target, check_feasible, check_pod, cooling_down, is_applied, is_cut,
+    Allocation, Autoscaler, ContainerPatch, ContainerView, History, Note, Plan, PodView, QosClass,
+    Rules, SkipReason, Target, check_feasible, check_pod, cooling_down, is_applied, is_cut,
     keep_burstable, on_the_way, plan, sum, target,
 };
 use crate::units::{Millicores, Moment};
@@ -63,7 +65,12 @@ pub fn plan_wish(
             let target = limits_target(allocation, pod, history, rules);
             on_the_way(target, allocation.limit, pod, history, rules, now)
         }
-        Wish::RequestsAndLimits(allocation) => plan(allocation, pod, history, rules, now),
+        Wish::RequestsAndLimits(allocation) => match pod.autoscaler {
+            Some(Autoscaler::Utilization(_)) => {
+                plan_wish(&Wish::Limits(*allocation), pod, history, rules, now)
+            }
+            Some(Autoscaler::Vertical(_)) | None => plan(allocation, pod, history, rules, now),
+        },
         Wish::Originals(originals) => originals_back(originals, pod, history, rules, now),
     }
 }
@@ -80,7 +87,10 @@ pub fn wished(
     let wished = match wish {
         Wish::Nothing => return None,
         Wish::Limits(allocation) => limits_target(allocation, pod, history, rules),
-        Wish::RequestsAndLimits(allocation) => target(allocation, pod, history, rules),
+        Wish::RequestsAndLimits(allocation) => match pod.autoscaler {
+            Some(Autoscaler::Utilization(_)) => limits_target(allocation, pod, history, rules),
+            Some(Autoscaler::Vertical(_)) | None => target(allocation, pod, history, rules),
+        },
         Wish::Originals(originals) => originals_target(originals, pod, history, rules),
     };
     wished.ok().map(|(containers, _)| containers)
@@ -102,9 +112,15 @@ fn limits_target(
     if !is_guaranteed {
         for (container, view) in containers.iter_mut().zip(&pod.containers) {
             let request = view.request.unwrap_or(Millicores::ZERO);
+            if let Some(Autoscaler::Utilization(_)) = pod.autoscaler {
+                container.limit = container.limit.max(request);
+            }
             container.request = request.min(container.limit);
         }
         keep_burstable(&mut containers, pod, &mut notes);
+    }
+    if let Some(Autoscaler::Utilization(name)) = &pod.autoscaler {
+        notes.push(Note::RequestsLeftAlone { autoscaler: name.clone() });
     }
     check_feasible(sum(&containers).request, history)?;
     Ok((containers, notes))
@@ -138,7 +154,7 @@ fn originals_target(
     rules: &Rules,
 ) -> Target {
     // Whoever was resized once gets everything back, also where the rules say otherwise by now.
-    let unexcluded = PodView { excluded: false, ..pod.clone() };
+    let unexcluded = PodView { excluded: false, autoscaler: None, ..pod.clone() };
     check_pod(&unexcluded, &Rules { manage_guaranteed: true, ..*rules })?;
     // A pod that nobody changed has what it came with.
     if originals.is_empty() {
@@ -211,6 +227,7 @@ mod tests {
             excluded: false,
             static_pod: false,
             qos: QosClass::Burstable,
+            autoscaler: None,
             containers: read(containers).into_iter().map(view).collect(),
         }
     }
@@ -303,6 +320,41 @@ mod tests {
         history.resize_applied(false, Moment::from_ms(1_000_000 - 3_000));
         assert_eq!(plan(&history), "RateLimited");
         assert!(Span::from_s(3) < Rules::DEFAULT.cooldown);
+    }
+
+    #[test]
+    fn requests_stay_where_an_autoscaler_goes_by_use_over_request() {
+        let under = |autoscaler: Autoscaler, qos, wish: &Wish<'_>| {
+            let containers = "app 100m/200m, log 90m/100m";
+            let pod = PodView { autoscaler: Some(autoscaler), qos, ..pod(containers) };
+            let rules = Rules { manage_guaranteed: true, ..Rules::DEFAULT };
+            told(&plan_wish(wish, &pod, &History::default(), &rules, NOW))
+        };
+        let by_use = || Autoscaler::Utilization("web".to_string());
+        let (both, limits) = (Wish::RequestsAndLimits, Wish::Limits);
+        let (up, burstable) = (wanted(500, 600), QosClass::Burstable);
+        let raised = "app 100m/400m, log 90m/200m, RequestsLeftAlone";
+        assert_eq!(under(by_use(), burstable, &both(up)), raised);
+        assert_eq!(under(by_use(), burstable, &limits(up)), raised);
+        // A limit does not push a request down, as it would elsewhere.
+        let down = wanted(10, 240);
+        assert_eq!(
+            under(by_use(), burstable, &both(down)),
+            "app 100m/160m, log 90m/90m, RequestsLeftAlone"
+        );
+        assert_eq!(
+            check(&limits(down), "app 100m/200m, log 90m/100m"),
+            "app 100m/160m, log 80m/80m"
+        );
+        let guaranteed = under(by_use(), QosClass::Guaranteed, &both(up));
+        assert_eq!(guaranteed, "HorizontalPodAutoscaler");
+        let vertical = || Autoscaler::Vertical("web".to_string());
+        assert_eq!(under(vertical(), burstable, &both(up)), "VerticalPodAutoscaler");
+        assert_eq!(under(vertical(), burstable, &Wish::Nothing), "VerticalPodAutoscaler");
+        // What was changed before it came is given back like everything else.
+        let originals = read("app 10m/20m,log 10m/20m");
+        let back = under(vertical(), burstable, &Wish::Originals(&originals));
+        assert_eq!(back, "app 10m/20m, log 10m/20m");
     }
 
     #[test]

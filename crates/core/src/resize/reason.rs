@@ -10,12 +10,23 @@ use super::{Allocation, CONTAINER_LIMIT_MIN, Phase, UNLIMITED};
 use crate::units::{Millicores, Span};
 
 /// Why nothing is done about an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// The owner asked that the pod be left alone.
     Excluded,
     /// The pod cannot be resized in the state it is in.
     InvalidPodState(PodFault),
+    /// A VerticalPodAutoscaler sizes the pod.
+    VerticalAutoscaler {
+        /// Its name.
+        name: String,
+    },
+    /// The pod is Guaranteed, and a HorizontalPodAutoscaler goes by its request, which is its
+    /// limit.
+    HorizontalAutoscaler {
+        /// Its name.
+        name: String,
+    },
     /// The pod is Guaranteed and the rules leave those alone.
     GuaranteedQos,
     /// The pod is BestEffort, and would have to change class to gain any CPU.
@@ -116,6 +127,11 @@ pub enum Note {
         /// The request in the patch.
         request: Millicores,
     },
+    /// Requests stay as they are, because a HorizontalPodAutoscaler goes by them.
+    RequestsLeftAlone {
+        /// Its name.
+        autoscaler: String,
+    },
     /// Containers without a limit are given one.
     LimitsAdded {
         /// How many.
@@ -151,6 +167,8 @@ impl SkipReason {
         match self {
             Self::Excluded => "Excluded",
             Self::InvalidPodState(_) => "InvalidPodState",
+            Self::VerticalAutoscaler { .. } => "VerticalPodAutoscaler",
+            Self::HorizontalAutoscaler { .. } => "HorizontalPodAutoscaler",
             Self::GuaranteedQos => "GuaranteedQoS",
             Self::BestEffortQos => "BestEffortQoS",
             Self::InvalidDesiredCpu { .. } => "InvalidDesiredCPU",
@@ -168,6 +186,16 @@ impl fmt::Display for SkipReason {
         match self {
             Self::Excluded => write!(f, "The pod is excluded from resizing by its owner."),
             Self::InvalidPodState(fault) => write!(f, "{fault}"),
+            Self::VerticalAutoscaler { name } => write!(
+                f,
+                "The VerticalPodAutoscaler {name} sizes the pod, and two who do would undo each \
+                 other."
+            ),
+            Self::HorizontalAutoscaler { name } => write!(
+                f,
+                "The pod is Guaranteed, so its limit is its request, and the \
+                 HorizontalPodAutoscaler {name} goes by use over request."
+            ),
             Self::GuaranteedQos => {
                 write!(f, "The pod is Guaranteed, and Guaranteed pods are not managed.")
             }
@@ -274,6 +302,7 @@ impl Note {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::KeptGuaranteed { .. } => "KeptGuaranteed",
+            Self::RequestsLeftAlone { .. } => "RequestsLeftAlone",
             Self::LimitsAdded { .. } => "LimitsAdded",
             Self::BelowContainerMinimum { .. } => "BelowContainerMinimum",
             Self::LimitsOutOfReach { .. } => "LimitsOutOfReach",
@@ -289,6 +318,11 @@ impl fmt::Display for Note {
                 f,
                 "The request becomes {request} instead of {desired}, equal to the limit, so that \
                  the pod stays Guaranteed."
+            ),
+            Self::RequestsLeftAlone { autoscaler } => write!(
+                f,
+                "Requests stay as they are: the HorizontalPodAutoscaler {autoscaler} goes by use \
+                 over request."
             ),
             Self::LimitsAdded { containers } => write!(
                 f,

@@ -34,6 +34,7 @@ impl Case {
                 excluded: false,
                 static_pod: false,
                 qos: QosClass::Burstable,
+                autoscaler: None,
                 containers: vec![],
             },
             history: History::default(),
@@ -309,6 +310,7 @@ fn check_patch(case: &Case, containers: &[ContainerPatch], notes: &[Note], seed:
                 total.request = total.request.saturating_sub(Millicores::new(1));
             }
             Note::LimitsAdded { .. }
+            | Note::RequestsLeftAlone { .. }
             | Note::LimitsOutOfReach { .. }
             | Note::BelowContainerMinimum { .. } => {}
         }

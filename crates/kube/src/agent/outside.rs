@@ -180,8 +180,8 @@ impl Kubernetes {
         });
     }
 
-    /// Tells the background who has a PodAllocation: who is sized, and who gets back what it came
-    /// with, because the controller gives back by PodAllocations alone.
+    /// Tells the background who has a PodAllocation: who is sized, who gets back what it came with,
+    /// because the controller gives back by PodAllocations alone, and whom somebody else sizes.
     fn keep_allocations(&self) {
         // What the defaults leave alone may be sized by the configuration that is not known yet.
         if !self.terms.holds {
@@ -189,10 +189,17 @@ impl Kubernetes {
         }
         let sized = self.roster.sized.values().map(|(pod, _)| key_of(pod));
         let given = self.roster.giving_back.iter().map(|(pod, _)| key_of(pod));
+        let autoscaled = self.roster.autoscaled(self.allocatable).map(|(pod, _)| key_of(pod));
         let outbox = &self.shared.outbox;
-        outbox.keep_only(sized.chain(given).collect());
+        outbox.keep_only(sized.chain(given).chain(autoscaled).collect());
         if self.terms.only_watch() {
             return;
+        }
+        for (pod, Allocation { request, limit }) in self.roster.autoscaled(self.allocatable) {
+            let why = "it has this, and somebody else says what it should have".to_owned();
+            // Whatever was decided before must not come into force when the autoscaler is gone.
+            let desired = Desired { request, limit, price: self.price, why };
+            outbox.put(&key_of(pod), (pod.name(), pod.uid()), desired, Urgency::InTime);
         }
         for (pod, came_with) in &self.roster.giving_back {
             let Allocation { request, limit } = *came_with;

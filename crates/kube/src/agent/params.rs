@@ -11,15 +11,15 @@ use std::ops::RangeInclusive;
 use walras_core::claim::{CameWith, Claim, Ground, Known, Nature, claim, share_of_request};
 use walras_core::need::Bounds;
 use walras_core::profile::CapRule;
-use walras_core::resize::{self, Allocation, UNLIMITED, one_step};
+use walras_core::resize::{self, Allocation, Autoscaler, UNLIMITED, one_step};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
 
 use super::find::Qos;
 use crate::names;
 use crate::pod::{
-    Amounts, Container, Mode, Originals, Pod, Resources, container_views, has_opted_out, is_static,
-    millicores,
+    Amounts, Container, Mode, Originals, Pod, Resources, autoscaler_from, container_views,
+    has_opted_out, is_static, millicores, owner,
 };
 
 /// A key of a ConfigMap can be no longer.
@@ -75,6 +75,8 @@ pub struct Params {
     pub limit: Option<Millicores>,
     /// The limits that one resize can bring it to, where not any limit is.
     pub step: Option<RangeInclusive<Millicores>>,
+    /// The HorizontalPodAutoscaler that goes by its requests, which stay as they are for that.
+    pub scaled_by: Option<String>,
     /// Its latency target.
     pub target_latency_ms: Option<f64>,
     /// What is wrong with its annotations, in sentences.
@@ -90,6 +92,9 @@ pub enum LeftAlone {
     Namespace,
     /// It comes from a file on the node, and the API cannot change it.
     Static,
+    /// A VerticalPodAutoscaler sizes it, or it is Guaranteed and a HorizontalPodAutoscaler goes by
+    /// its request, which is its limit.
+    Autoscaled(Autoscaler),
     /// It was promised exactly what it has.
     Guaranteed,
     /// It has neither requests nor limits, and cannot get any.
@@ -122,6 +127,16 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         complaints.push(error.to_string());
         Mode::Off
     });
+    let scaled_by = pod.annotation(names::AUTOSCALER).and_then(autoscaler_from);
+    let scaled_by = match (scaled_by, qos) {
+        (Some(Autoscaler::Utilization(name)), Qos::Burstable | Qos::BestEffort) => Some(name),
+        (Some(other), _) => return Err(LeftAlone::Autoscaled(other)),
+        (None, _) => None,
+    };
+    let mode = match mode {
+        Mode::RequestsAndLimits if scaled_by.is_some() => Mode::LimitsOnly,
+        Mode::Off | Mode::LimitsOnly | Mode::RequestsAndLimits | Mode::Restore => mode,
+    };
     let known = known(pod, &originals, &mut complaints);
     let Claim { bounds, weight } = claim(&known, &rules.ground());
     let target = annotated(
@@ -149,6 +164,7 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
         limit: limits.map(|limits| limits.into_iter().sum()),
         step: one_step(&views, &resize::Rules::DEFAULT),
+        scaled_by,
         target_latency_ms: target.or(rules.target_latency_ms),
         complaints,
     })
@@ -316,11 +332,10 @@ fn priority(pod: &Pod, complaints: &mut Vec<String>) -> Weight {
 /// Whose pods share what was learned: those of one owner with the same containers. A name that is
 /// fit for a key of a ConfigMap; no part of it can have an underscore.
 fn workload(pod: &Pod) -> WorkloadKey {
-    let owners = pod.metadata.owner_references.iter().flatten();
-    let owner = owners.into_iter().find(|owner| owner.controller == Some(true));
-    let (kind, name) = match owner {
+    let owner = owner(pod);
+    let (kind, name) = match &owner {
         None => ("Pod", pod.name()),
-        Some(owner) => (owner.kind.as_str(), without_hash(pod, &owner.kind, &owner.name)),
+        Some(owner) => (owner.kind, owner.behind.as_ref().map_or(owner.name, |behind| behind.name)),
     };
     let mut key = format!("{}_{kind}_{name}", pod.namespace());
     for container in pod.lasting_containers() {
@@ -333,22 +348,6 @@ fn workload(pod: &Pod) -> WorkloadKey {
         key += &hash;
     }
     WorkloadKey::new(&key)
-}
-
-/// The name of what stands behind the owner: a Deployment makes a ReplicaSet for every rollout, and
-/// a CronJob a Job for every run.
-fn without_hash<'a>(pod: &Pod, kind: &str, name: &'a str) -> &'a str {
-    let Some((before, last)) = name.rsplit_once('-') else {
-        return name;
-    };
-    let is_hash = pod.label("pod-template-hash").is_some_and(|hash| hash == last);
-    let is_run = last.len() >= 8 && last.bytes().all(|byte| byte.is_ascii_digit());
-    let strip = match kind {
-        "ReplicaSet" => is_hash,
-        "Job" => is_run,
-        _ => false,
-    };
-    if strip { before } else { name }
 }
 
 /// An annotation's meaning; one without is complained about.
@@ -396,6 +395,14 @@ impl fmt::Display for LeftAlone {
             Self::OptedOut => write!(f, "{} is \"false\"", names::MANAGED),
             Self::Namespace => f.write_str("its namespace is left alone"),
             Self::Static => f.write_str("it is static: the API cannot change it"),
+            Self::Autoscaled(Autoscaler::Vertical(name)) => {
+                write!(f, "the VerticalPodAutoscaler {name} sizes it")
+            }
+            Self::Autoscaled(Autoscaler::Utilization(name)) => write!(
+                f,
+                "it is Guaranteed, so its limit is its request, and the HorizontalPodAutoscaler \
+                 {name} goes by use over request"
+            ),
             Self::Guaranteed => write!(
                 f,
                 "it is Guaranteed; the annotation {} \"false\" sizes it, too",

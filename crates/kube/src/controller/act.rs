@@ -60,6 +60,24 @@ pub(super) async fn write_originals(
     Ok(kept(shared, key, &answer))
 }
 
+/// Writes down who else sizes the pod, or that nobody does any more.
+pub(super) async fn write_mark(
+    shared: &Shared,
+    client: &Client,
+    key: &Key,
+    pod: &PodFacts,
+    mark: Option<&str>,
+) -> Result<PodFacts, Trouble> {
+    let patch = json!({ "metadata": {
+        "uid": pod.uid,
+        "annotations": { names::AUTOSCALER: mark },
+    } });
+    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let (parameters, patch) = (parameters(), Patch::Merge(patch));
+    let answer = within(WITHIN, api.patch(&key.name, &parameters, &patch)).await?;
+    Ok(kept(shared, key, &answer))
+}
+
 /// Asks for a resize. What the pod is then.
 pub(super) async fn resize(
     shared: &Shared,

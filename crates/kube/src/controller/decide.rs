@@ -5,8 +5,8 @@
 //! ask for, the question is whether the node did it.
 
 use walras_core::resize::{
-    Allocation, Asked, ContainerPatch, History, Note, Original, Pending, Plan, PodFault, PodView,
-    QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
+    Allocation, Asked, Autoscaler, ContainerPatch, History, Note, Original, Pending, Plan,
+    PodFault, PodView, QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
 };
 use walras_core::units::{Moment, Span};
 
@@ -15,7 +15,7 @@ use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
 use crate::crd::{Phase, name_of};
 use crate::names::{self, node_label};
-use crate::pod::Mode;
+use crate::pod::{Mode, mark_of};
 
 /// How long a node may take before it counts as not having done it.
 pub(crate) const PATIENCE: Span = Span::from_s(10);
@@ -37,6 +37,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) key: &'a Key,
     pub(crate) allocation: &'a AllocationFacts,
     pub(crate) pod: Option<&'a PodFacts>,
+    /// Who else sizes the pod, or goes by its requests.
+    pub(crate) autoscaler: Option<&'a Autoscaler>,
     pub(crate) namespace_mode: Option<&'a str>,
     /// Where this controller runs.
     pub(crate) own_namespace: &'a str,
@@ -127,6 +129,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
         Ok(admitted) => admitted,
         Err(told) => return Decision::Tell(told),
     };
+    let view = &PodView { autoscaler: situation.autoscaler.cloned(), ..view.clone() };
     let none: &[Original] = &[];
     let wish = match (mode, &situation.allocation.desired) {
         (Mode::Off, _) => Wish::Nothing,
@@ -161,6 +164,24 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
         }),
         Plan::Skip { because } => skip(situation, pod, &wish, view, &history, &rules, &because),
     }
+}
+
+/// What the agent of the pod's node is to be told of its autoscaler, if it was told otherwise: the
+/// text of an annotation, or that there is to be none.
+///
+/// Where nothing may be changed, nothing is written either, not even this; and whoever is left
+/// alone for another reason is none of the agent's business.
+pub(crate) fn mark_due(situation: &Situation<'_>) -> Option<Option<String>> {
+    let (pod, view, mode) = admit(situation).ok()?;
+    match mode {
+        Mode::Off | Mode::Restore => return None,
+        Mode::LimitsOnly | Mode::RequestsAndLimits => {}
+    }
+    if view.excluded || view.static_pod || view.deleting {
+        return None;
+    }
+    let mark = situation.autoscaler.map(mark_of);
+    (mark != pod.mark).then_some(mark)
 }
 
 /// Whether this object may speak for this pod, and what may be changed of it.
@@ -311,7 +332,10 @@ fn skip(
         }
         SkipReason::Infeasible { .. } => (Phase::Failed, Standing::Infeasible),
         // It has what it should have: nobody else is to say what that is.
-        SkipReason::Excluded | SkipReason::GuaranteedQos => (Phase::Applied, Standing::LeftAlone),
+        SkipReason::Excluded
+        | SkipReason::VerticalAutoscaler { .. }
+        | SkipReason::HorizontalAutoscaler { .. }
+        | SkipReason::GuaranteedQos => (Phase::Applied, Standing::LeftAlone),
         SkipReason::InvalidPodState(_)
         | SkipReason::BestEffortQos
         | SkipReason::InvalidDesiredCpu { .. }

@@ -13,6 +13,7 @@ use walras_core::resize::{
 use walras_core::units::{Millicores, Moment};
 
 use super::clock::moment;
+use crate::autoscaler::Workload;
 use crate::crd::{PodAllocation, PodAllocationStatus};
 use crate::names;
 use crate::pod::{
@@ -45,6 +46,10 @@ pub(crate) struct PodFacts {
     pub(crate) originals: Result<Option<Vec<Original>>, String>,
     /// What its annotation says of the mode.
     pub(crate) mode: Option<String>,
+    /// What it belongs to.
+    pub(crate) workloads: Vec<Workload>,
+    /// What its annotation says of its autoscaler, for the agent of its node.
+    pub(crate) mark: Option<String>,
     /// Whether it is to be sized although it is Guaranteed.
     pub(crate) manage_guaranteed: bool,
     /// When it was last resized, by whomever.
@@ -101,6 +106,8 @@ impl PodFacts {
             seen: seen(pod),
             originals: originals.map(|written| written.as_ref().map(originals_of)),
             mode: pod.annotation(names::MODE).map(str::to_owned),
+            workloads: Workload::all_of(pod),
+            mark: pod.annotation(names::AUTOSCALER).map(str::to_owned),
             manage_guaranteed: pod.annotation(names::SKIP_GUARANTEED) == Some("false"),
             resized_at: resized_at(meta),
         }
@@ -142,6 +149,8 @@ fn view(pod: &Pod, originals: Option<&Originals>) -> Result<PodView, String> {
         excluded: has_opted_out(pod),
         static_pod: is_static(pod),
         qos: qos(pod.status.qos_class.as_deref()),
+        // That is not for the pod to say.
+        autoscaler: None,
         containers,
     })
 }

@@ -1,13 +1,14 @@
 //! The controller: carries out what agents want for their pods, through `pods/resize`, and says
 //! what became of it.
 //!
-//! Four watches keep a store of what is known; a queue says what has to be looked at; a few workers
+//! Six watches keep a store of what is known; a queue says what has to be looked at; a few workers
 //! look. What to do is decided by `walras-core` and in `decide`; everything else here is transport.
 //! Of several controllers only the holder of a lease acts. What always holds: one pod is asked for
 //! one resize at a time; what it came with is written down before it is changed; nothing is written
 //! that says what is there already.
 
 mod act;
+mod autoscalers;
 mod clock;
 mod decide;
 mod facts;
@@ -141,6 +142,8 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     background.spawn(watch::pods(Arc::clone(&shared), client.clone()));
     background.spawn(watch::namespaces(Arc::clone(&shared), client.clone()));
     background.spawn(watch::settings(Arc::clone(&shared), client.clone()));
+    background.spawn(watch::horizontal(Arc::clone(&shared), client.clone()));
+    background.spawn(watch::vertical(Arc::clone(&shared), client.clone()));
     background.spawn(in_vain::tell(Arc::clone(&shared), client.clone()));
     if let Leadership::Elected(_) = shared.leadership {
         background.spawn(leader::campaign(Arc::clone(&shared), client.clone()));

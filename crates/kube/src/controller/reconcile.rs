@@ -16,7 +16,7 @@ use super::Shared;
 use super::act::{self, Word};
 use super::clock::{moment, stamp};
 use super::decide::{
-    AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide, refused,
+    AskedFor, Decision, Memory, PATIENCE, Situation, Standing, Told, decide, mark_due, refused,
 };
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::status;
@@ -41,17 +41,22 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         return None;
     }
     let gathered = shared.store.gather(key)?;
-    let decision = decide(&Situation {
+    let situation = Situation {
         key,
         allocation: &gathered.allocation,
         pod: gathered.pod.as_deref(),
+        autoscaler: gathered.autoscaler.as_ref(),
         namespace_mode: gathered.namespace_mode.as_deref(),
         own_namespace: &shared.namespace,
         settings: &gathered.settings,
         memory: &gathered.memory,
         acts_since,
         now,
-    });
+    };
+    if let Some(mark) = mark_due(&situation).filter(|_| !shared.dry_run) {
+        return tell_agent(shared, client, key, gathered, mark).await;
+    }
+    let decision = decide(&situation);
     match decision {
         // Whoever stands in line for nothing would hold up those behind it.
         Decision::Wait(until) => {
@@ -79,6 +84,35 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
             shared.queue.leaves_the_line(key);
             let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
             resize(shared, client, gathered, attempt).await
+        }
+    }
+}
+
+/// Tells the agent of the pod's node of its autoscaler, by an annotation. When to look again: at
+/// once, for what is to be done about the pod.
+async fn tell_agent(
+    shared: &Shared,
+    client: &Client,
+    key: &Key,
+    gathered: Gathered,
+    mark: Option<String>,
+) -> Option<Moment> {
+    let pod = gathered.pod.clone()?;
+    let pod_key = pod_key(key, &gathered);
+    match act::write_mark(shared, client, &pod_key, &pod, mark.as_deref()).await {
+        Ok(_) => {
+            let says = mark.as_deref().unwrap_or("none any more");
+            tracing::info!(pod = %pod_key, "its autoscaler: {says}");
+            Some(shared.clock.now())
+        }
+        Err(Trouble::Gone) => None,
+        Err(trouble) => {
+            tracing::warn!(pod = %pod_key, "not told of its autoscaler: {}", trouble.sentence());
+            let mut memory = gathered.memory;
+            memory.failures = memory.failures.saturating_add(1);
+            let wait = trouble.wait(memory.failures, &mut shared.rng());
+            shared.store.remember(key, memory);
+            Some(shared.clock.now() + wait)
         }
     }
 }

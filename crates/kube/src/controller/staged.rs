@@ -79,7 +79,8 @@ impl Staged {
         let store = &self.shared.store;
         let present = store.allocations(None).into_iter().collect();
         store.listed(Kind::Allocations, &present);
-        for kind in [Kind::Pods, Kind::Namespaces, Kind::Settings] {
+        for kind in [Kind::Pods, Kind::Namespaces, Kind::Settings, Kind::Horizontal, Kind::Vertical]
+        {
             store.listed(kind, &present);
         }
     }
@@ -95,6 +96,7 @@ impl Staged {
                 key: &key,
                 allocation: &gathered.allocation,
                 pod: gathered.pod.as_deref(),
+                autoscaler: gathered.autoscaler.as_ref(),
                 namespace_mode: gathered.namespace_mode.as_deref(),
                 own_namespace: &self.shared.namespace,
                 settings: &gathered.settings,

@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use walras_core::resize::Pending;
+use walras_core::resize::{Autoscaler, Pending};
 use walras_core::units::{Moment, Span};
 
+use super::autoscalers::{Autoscalers, autoscaler_of};
 use super::decide::Memory;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
+use crate::autoscaler::Scaler;
 use crate::crd::name_of;
 use crate::names;
 
@@ -23,7 +25,12 @@ pub(crate) enum Kind {
     Pods,
     Namespaces,
     Settings,
+    Horizontal,
+    Vertical,
 }
+
+/// How many kinds that is.
+const KINDS: usize = 6;
 
 /// Everything that is known.
 #[derive(Debug, Default)]
@@ -40,6 +47,8 @@ struct Inner {
     /// The uid of the ConfigMap that has them.
     settings_uid: String,
     problems: Vec<String>,
+    horizontal: Autoscalers,
+    vertical: Autoscalers,
     memory: BTreeMap<Key, Memory>,
     synced: BTreeSet<Kind>,
 }
@@ -53,6 +62,8 @@ impl Default for Inner {
             settings: Settings::unread(),
             settings_uid: String::new(),
             problems: Vec::new(),
+            horizontal: Autoscalers::default(),
+            vertical: Autoscalers::default(),
             memory: BTreeMap::new(),
             synced: BTreeSet::new(),
         }
@@ -64,6 +75,8 @@ impl Default for Inner {
 pub(crate) struct Gathered {
     pub(crate) allocation: Arc<AllocationFacts>,
     pub(crate) pod: Option<Arc<PodFacts>>,
+    /// Who else sizes the pod, or goes by its requests.
+    pub(crate) autoscaler: Option<Autoscaler>,
     pub(crate) namespace_mode: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) memory: Memory,
@@ -161,6 +174,16 @@ impl Store {
         old != mode
     }
 
+    /// An autoscaler was seen, which may be none of our business. Whether anything differs.
+    pub(crate) fn autoscaler_seen(&self, kind: Kind, key: &Key, scaler: Option<Scaler>) -> bool {
+        self.inner().autoscalers(kind).is_some_and(|all| all.seen(key, scaler))
+    }
+
+    /// An autoscaler is gone. Whether it mattered.
+    pub(crate) fn autoscaler_gone(&self, kind: Kind, key: &Key) -> bool {
+        self.inner().autoscalers(kind).is_some_and(|all| all.gone(key))
+    }
+
     /// What the settings say, in the ConfigMap with this uid. What was refused, if that is news;
     /// and whether something changed.
     pub(crate) fn settings_seen(
@@ -231,12 +254,14 @@ impl Store {
                 Vec::new()
             }
             Kind::Settings => Vec::new(),
+            Kind::Horizontal => absent(inner.horizontal.keys().collect()),
+            Kind::Vertical => absent(inner.vertical.keys().collect()),
         }
     }
 
     /// Whether everything has been listed once.
     pub(crate) fn is_synced(&self) -> bool {
-        self.inner().synced.len() == 4
+        self.inner().synced.len() == KINDS
     }
 
     /// Every allocation, or those of one namespace.
@@ -257,7 +282,9 @@ impl Store {
         {
             memory = Memory { pod_uid: pod.uid.clone(), ..Memory::default() };
         }
+        let autoscaler = pod.as_deref().and_then(|pod| inner.autoscaler(&key.namespace, pod));
         Some(Gathered {
+            autoscaler,
             namespace_mode: inner.namespaces.get(&key.namespace).cloned(),
             settings: inner.settings.clone(),
             allocation,
@@ -308,6 +335,24 @@ impl Store {
             }
         }
         figures
+    }
+}
+
+// === impl Inner ===
+
+impl Inner {
+    const fn autoscalers(&mut self, kind: Kind) -> Option<&mut Autoscalers> {
+        match kind {
+            Kind::Horizontal => Some(&mut self.horizontal),
+            Kind::Vertical => Some(&mut self.vertical),
+            Kind::Allocations | Kind::Pods | Kind::Namespaces | Kind::Settings => None,
+        }
+    }
+
+    fn autoscaler(&self, namespace: &str, pod: &PodFacts) -> Option<Autoscaler> {
+        let containers = pod.view.as_ref().map(|view| &*view.containers).unwrap_or_default();
+        let names: Vec<&str> = containers.iter().map(|container| &*container.name).collect();
+        autoscaler_of(&self.vertical, &self.horizontal, namespace, &pod.workloads, &names)
     }
 }
 

@@ -1,8 +1,9 @@
-//! Keeps the store up to date: four watches, each of which goes on for as long as the process does.
+//! Keeps the store up to date: six watches, each of which goes on for as long as the process does.
 //!
 //! What is read is made small at once and put into the store; what it concerns is put into the
 //! queue. A watch that breaks begins again by itself, ever more slowly, and what vanished meanwhile
-//! is found by what is not in the new list.
+//! is found by what is not in the new list. A kind that the API server does not know has no
+//! objects; it is looked for again, ever more slowly, since it may be installed later.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -14,9 +15,12 @@ use kube::api::{Api, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 
+use walras_core::units::Span;
+
 use super::Shared;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::store::Kind;
+use crate::autoscaler::{HorizontalPodAutoscaler, Scaler, VerticalPodAutoscaler};
 use crate::client::{WATCH_S, watch_words};
 use crate::crd::PodAllocation;
 use crate::names;
@@ -25,6 +29,8 @@ use crate::pod::Pod;
 
 /// Objects of a list that are read at a time: what arrives is much larger than what is kept.
 const PAGE: u32 = 100;
+/// A kind that is not known is looked for this often in the end.
+const UNKNOWN_LONGEST: Span = Span::from_s(300);
 
 /// What is done with what a watch says.
 trait Take<T> {
@@ -59,6 +65,18 @@ pub(super) async fn settings(shared: Arc<Shared>, client: Client) {
     follow("the settings", stream, &Settings(shared)).await;
 }
 
+/// Watches HorizontalPodAutoscalers.
+pub(super) async fn horizontal(shared: Arc<Shared>, client: Client) {
+    let stream = watcher::watcher(Api::<HorizontalPodAutoscaler>::all(client), config());
+    follow("HorizontalPodAutoscalers", stream, &Autoscalers(shared, Kind::Horizontal)).await;
+}
+
+/// Watches VerticalPodAutoscalers, which not every cluster knows.
+pub(super) async fn vertical(shared: Arc<Shared>, client: Client) {
+    let stream = watcher::watcher(Api::<VerticalPodAutoscaler>::all(client), config());
+    follow("VerticalPodAutoscalers", stream, &Autoscalers(shared, Kind::Vertical)).await;
+}
+
 fn config() -> watcher::Config {
     watcher::Config::default().timeout(WATCH_S).page_size(PAGE)
 }
@@ -73,9 +91,19 @@ async fn follow<T>(
     pin_mut!(stream);
     let mut present = BTreeSet::new();
     let mut broken = false;
+    let mut unknown = false;
     let mut rests = Rests::new();
     while let Some(event) = stream.next().await {
         match event {
+            Err(error) if is_unknown_kind(&error) => {
+                if !unknown {
+                    tracing::info!("this cluster does not know {what}");
+                    take.listed(&BTreeSet::new());
+                }
+                (unknown, broken) = (true, false);
+                rests.rest_up_to(UNKNOWN_LONGEST).await;
+                continue;
+            }
             Ok(Event::Init) => {
                 // It is about to be listed, which may fail.
                 present.clear();
@@ -103,10 +131,23 @@ async fn follow<T>(
             }
         }
         rests.worked();
-        if broken {
+        if broken || unknown {
             tracing::info!("watching {what} again");
         }
-        broken = false;
+        (broken, unknown) = (false, false);
+    }
+}
+
+/// Whether the API server has no such kind of objects.
+fn is_unknown_kind(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 404,
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchError(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => false,
     }
 }
 
@@ -118,6 +159,8 @@ struct Pods(Arc<Shared>);
 struct Namespaces(Arc<Shared>);
 #[derive(Debug)]
 struct Settings(Arc<Shared>);
+#[derive(Debug)]
+struct Autoscalers(Arc<Shared>, Kind);
 
 // === impl Take ===
 
@@ -207,5 +250,105 @@ impl Take<ConfigMap> for Settings {
             self.gone(&Key::new("", ""));
         }
         self.0.synced();
+    }
+}
+
+impl Take<HorizontalPodAutoscaler> for Autoscalers {
+    fn seen(&self, key: &Key, object: HorizontalPodAutoscaler) {
+        self.say(key, object.scaler());
+    }
+
+    fn gone(&self, key: &Key) {
+        self.forget(key);
+    }
+
+    fn listed(&self, present: &BTreeSet<Key>) {
+        self.all(present);
+    }
+}
+
+impl Take<VerticalPodAutoscaler> for Autoscalers {
+    fn seen(&self, key: &Key, object: VerticalPodAutoscaler) {
+        self.say(key, object.scaler());
+    }
+
+    fn gone(&self, key: &Key) {
+        self.forget(key);
+    }
+
+    fn listed(&self, present: &BTreeSet<Key>) {
+        self.all(present);
+    }
+}
+
+impl Autoscalers {
+    fn say(&self, key: &Key, scaler: Option<Scaler>) {
+        // Its status changes several times a minute, and says nothing that matters here.
+        if self.0.store.autoscaler_seen(self.1, key, scaler) {
+            self.0.look_at_all(Some(&key.namespace));
+        }
+    }
+
+    fn forget(&self, key: &Key) {
+        if self.0.store.autoscaler_gone(self.1, key) {
+            self.0.look_at_all(Some(&key.namespace));
+        }
+    }
+
+    fn all(&self, present: &BTreeSet<Key>) {
+        for key in self.0.store.listed(self.1, present) {
+            self.forget(&key);
+        }
+        self.0.synced();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Told(RefCell<Vec<String>>);
+
+    impl Take<Pod> for Told {
+        fn seen(&self, key: &Key, _: Pod) {
+            self.0.borrow_mut().push(format!("seen {}", key.name));
+        }
+
+        fn gone(&self, key: &Key) {
+            self.0.borrow_mut().push(format!("gone {}", key.name));
+        }
+
+        fn listed(&self, present: &BTreeSet<Key>) {
+            self.0.borrow_mut().push(format!("{} listed", present.len()));
+        }
+    }
+
+    fn failed(code: u16) -> watcher::Result<Event<Pod>> {
+        let status = format!(r#"{{"message": "no", "code": {code}}}"#);
+        let status = serde_json::from_str(&status).unwrap();
+        Err(watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status))))
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_not_known_has_no_objects_and_one_that_may_not_be_listed_may_have() {
+        for (code, told) in [(404, vec!["0 listed"]), (403, vec![])] {
+            let events = [Ok(Event::Init), failed(code)];
+            let take = Told::default();
+            follow("pods", futures_util::stream::iter(events), &take).await;
+            assert_eq!(take.0.into_inner(), told, "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_installed_later_is_found() {
+        let pod: Pod = serde_json::from_str(r#"{"metadata": {"name": "web"}}"#).unwrap();
+        let found = [Ok(Event::Init), Ok(Event::InitApply(pod)), Ok(Event::InitDone)];
+        let events = [Ok(Event::Init), failed(404)].into_iter().chain(found);
+        let take = Told::default();
+        follow("pods", futures_util::stream::iter(events), &take).await;
+        assert_eq!(take.0.into_inner(), ["0 listed", "seen web", "1 listed"]);
     }
 }

@@ -3,8 +3,10 @@
 //! The API server sends much more, which is not kept: a controller watches every pod of a cluster.
 //! Nothing here is written back whole; changes are patches of a few fields.
 
+mod autoscaled;
 mod mode;
 mod original;
+mod owner;
 mod view;
 
 use std::borrow::Cow;
@@ -14,8 +16,10 @@ use kube::Resource;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 
+pub use self::autoscaled::{autoscaler_from, mark_of};
 pub use self::mode::{Mode, ModeError};
 pub use self::original::{ContainerResources, OriginalError, Originals};
+pub use self::owner::{Behind, Owner, group_of, owner};
 pub use self::view::{
     ViewError, container_views, has_opted_out, is_static, limits_in_force, millicores,
 };

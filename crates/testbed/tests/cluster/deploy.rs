@@ -20,9 +20,11 @@ const OF_LABELS: Option<&str> = Some("walras-controller changes no labels, owner
 const OF_MEMORY: Option<&str> = Some("walras-controller resizes the CPU of containers only");
 
 /// What the controller may patch of a pod and what not: how, the patch, and the refusal.
-const PATCHES: [(&str, &str, Option<&str>); 15] = [
+const PATCHES: [(&str, &str, Option<&str>); 17] = [
     (MERGE, r#"{"metadata":{"annotations":{"walras.dev/original-resources":"{}"}}}"#, None),
     (MERGE, r#"{"metadata":{"annotations":{"walras.dev/original-resources":null}}}"#, None),
+    (MERGE, r#"{"metadata":{"annotations":{"walras.dev/autoscaler":"x"}}}"#, None),
+    (MERGE, r#"{"metadata":{"annotations":{"walras.dev/autoscaler":null}}}"#, None),
     (MERGE, r#"{"metadata":{"annotations":{"more":"x"}}}"#, OF_ANNOTATIONS),
     (MERGE, r#"{"metadata":{"annotations":{"owner":"x"}}}"#, OF_ANNOTATIONS),
     (MERGE, r#"{"metadata":{"annotations":{"owner":null}}}"#, OF_ANNOTATIONS),

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stderr, reason = "whoever looks for a fault reads the logs")]
 
 mod agent;
+mod autoscalers;
 mod controller;
 mod faults;
 #[expect(dead_code, reason = "the benchmark uses the rest of it")]

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use walras_testbed::wait_for;
 
+use crate::autoscalers;
 use crate::installed::{Installed, PATIENCE, SYSTEM};
 
 /// One right: verb, group, resource with its subresource.
@@ -83,8 +84,12 @@ fn allowed(installed: &Installed, account: &str) -> BTreeSet<Right> {
 
 #[test]
 fn each_program_has_the_rights_it_uses_and_no_others() {
-    let mut installed = Installed::start(&[("enableAgentBasedModeling", "true")]);
+    let mut installed = Installed::prepare(&[("enableAgentBasedModeling", "true")]);
     let kubectl = installed.testbed.kubectl().unwrap();
+    // What no cluster knows cannot be watched.
+    kubectl.apply(&autoscalers::vertical_definition()).unwrap();
+    installed.start_controller();
+    installed.start_agent();
     let pod = installed.run("default", "load", "100m", "200m");
     pod.burst(300_000, 1);
     wait_for("a resize", PATIENCE, || {

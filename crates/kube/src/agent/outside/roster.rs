@@ -55,9 +55,40 @@ impl Roster {
         roster
     }
 
+    /// Who is left alone for the sake of an autoscaler, and what it has on a node of this size. Its
+    /// PodAllocation stays: it is how the controller says why, and hears when that is over.
+    pub(super) fn autoscaled(
+        &self,
+        node: Millicores,
+    ) -> impl Iterator<Item = (&Arc<Pod>, Allocation)> {
+        self.left_alone.values().filter_map(move |(pod, because)| match because {
+            LeftAlone::Autoscaled(_) => Some((pod, has_now(pod, node)?)),
+            LeftAlone::OptedOut
+            | LeftAlone::Namespace
+            | LeftAlone::Static
+            | LeftAlone::Guaranteed
+            | LeftAlone::BestEffort
+            | LeftAlone::NotRunning
+            | LeftAlone::BeingDeleted
+            | LeftAlone::Finished
+            | LeftAlone::Restarts(_)
+            | LeftAlone::PodLevel
+            | LeftAlone::Unreadable(_) => None,
+        })
+    }
+
     /// Whether anybody's CPU may change.
     pub(super) fn changes_any(&self) -> bool {
         let sized = self.sized.values().any(|(_, params)| params.mode != Mode::Off);
         sized || !self.giving_back.is_empty()
     }
+}
+
+/// What a pod has, where one without a limit may have all of the node.
+fn has_now(pod: &Pod, node: Millicores) -> Option<Allocation> {
+    let views = container_views(pod).ok()?;
+    let limits: Option<Millicores> = views.iter().map(|view| view.limit).sum();
+    let limit = limits.unwrap_or(node);
+    let request: Millicores = views.iter().filter_map(|view| view.request.or(view.limit)).sum();
+    Some(Allocation { request: request.min(limit), limit })
 }

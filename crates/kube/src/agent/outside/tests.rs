@@ -158,6 +158,23 @@ fn whoever_gets_something_back_has_an_allocation_sized_or_not() {
 }
 
 #[test]
+fn who_is_sized_by_somebody_else_keeps_an_allocation_that_says_what_it_has() {
+    let vertical = r#""walras.dev/autoscaler": "VerticalPodAutoscaler/web""#;
+    let mut stage = stage(Some("mode: limits-only\nactuation: direct"));
+    stage.look(&[pod("")]);
+    assert_eq!(stage.raise(), Carried::Done);
+    stage.shared.outbox.write_all(Moment::ORIGIN);
+    stage.set(900, Why::Released);
+    assert_eq!(stage.quotas(), "90000 90000");
+    assert_eq!(stage.look(&[pod(vertical)]), [""; 0], "what was wished before is not written");
+    assert!(stage.shared.outbox.is_idle());
+    assert_eq!(stage.quotas(), "40000 40000", "what was written is given back");
+    // Somebody deleted it: without it, nobody would hear when the autoscaler is gone.
+    stage.shared.outbox.forget_all();
+    assert_eq!(stage.look(&[pod(vertical)]), ["shop-web 100m/400m"]);
+}
+
+#[test]
 fn whoever_was_never_changed_needs_no_allocation_to_get_it_back() {
     let mut stage = stage(Some("mode: restore"));
     assert_eq!(stage.look(&[pod("")]), [""; 0]);

@@ -39,7 +39,14 @@ impl Params {
                 (limit, action.request.min(limit))
             }
         };
-        Desired { request, limit, price, why: action.why.to_string() }
+        let mut why = action.why.to_string();
+        if let Some(name) = &self.scaled_by {
+            why += &format!(
+                "; its request stays as it is, because the HorizontalPodAutoscaler {name} goes by \
+                 use over request"
+            );
+        }
+        Desired { request, limit, price, why }
     }
 
     /// The limit nearest to `limit` that one resize can reach.

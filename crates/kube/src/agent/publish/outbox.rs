@@ -273,6 +273,11 @@ impl Outbox {
         }
     }
 
+    /// Somebody deleted everything.
+    pub(in crate::agent) fn forget_all(&self) {
+        self.listed(BTreeMap::new(), Moment::ORIGIN);
+    }
+
     /// Whether a write does not wait for its interval.
     pub(in crate::agent) fn is_urgent(&self) -> bool {
         self.lock().entries.values().any(|entry| entry.urgent)

@@ -15,6 +15,7 @@ struct Case {
     allocation: Value,
     settings: Settings,
     memory: Memory,
+    autoscaler: Option<Autoscaler>,
     acts_since: Moment,
 }
 
@@ -41,18 +42,24 @@ impl Case {
             }),
             settings: Settings::default(),
             memory: Memory::default(),
+            autoscaler: None,
             acts_since: Moment::ORIGIN,
         }
     }
 
     fn decide(&self) -> Decision {
+        self.with_situation(decide)
+    }
+
+    fn with_situation<T>(&self, then: impl FnOnce(&Situation<'_>) -> T) -> T {
         let pod: Pod = serde_json::from_value(self.pod.clone()).unwrap();
         let object: PodAllocation = serde_json::from_value(self.allocation.clone()).unwrap();
         let key = Key::of(&object.metadata);
-        decide(&Situation {
+        then(&Situation {
             key: &key,
             allocation: &AllocationFacts::of(object),
             pod: Some(&PodFacts::of(&pod)),
+            autoscaler: self.autoscaler.as_ref(),
             namespace_mode: None,
             own_namespace: "mbcas-system",
             settings: &self.settings,
@@ -125,6 +132,74 @@ fn what_may_not_speak_for_the_pod_or_change_it_is_refused() {
     ] {
         assert_eq!(Case::usual().change(place, value).check(), told, "{place}");
     }
+}
+
+impl Case {
+    fn under(mut self, autoscaler: Autoscaler) -> Self {
+        self.autoscaler = Some(autoscaler);
+        self
+    }
+
+    /// What the agent is to be told of the autoscaler: nothing, to forget it, or its name.
+    fn mark(&self) -> String {
+        match self.with_situation(mark_due) {
+            None => "nothing".to_owned(),
+            Some(None) => "forget it".to_owned(),
+            Some(Some(mark)) => mark,
+        }
+    }
+}
+
+fn vertical() -> Autoscaler {
+    Autoscaler::Vertical("web".to_owned())
+}
+
+fn by_use() -> Autoscaler {
+    Autoscaler::Utilization("web".to_owned())
+}
+
+#[test]
+fn a_pod_that_a_vertical_autoscaler_sizes_is_left_alone() {
+    let case = Case::usual().under(vertical());
+    let Decision::Tell(told) = case.decide() else { panic!("not told") };
+    assert_eq!((told.phase, told.reason), (Phase::Applied, "VerticalPodAutoscaler"));
+    assert_eq!(told.standing, Standing::LeftAlone);
+    assert!(told.message.starts_with("The VerticalPodAutoscaler web sizes the pod"));
+    // Whoever was changed before it came gets that back like everybody else.
+    let written = r#"{"app":{"cpuRequestMilli":50,"cpuLimitMilli":60}}"#;
+    let restore = json!({"walras.dev/mode": "restore", "walras.dev/original-resources": written});
+    assert_eq!(case.change("pod/metadata/annotations", restore).check(), "app 50m/60m");
+}
+
+#[test]
+fn requests_are_left_alone_where_a_horizontal_autoscaler_goes_by_them() {
+    let case = Case::usual().under(by_use());
+    assert_eq!(case.check(), "app 100m/300m");
+    let Decision::Resize { notes, .. } = case.decide() else { panic!("not asked") };
+    assert_eq!(notes, [Note::RequestsLeftAlone { autoscaler: "web".to_owned() }]);
+}
+
+#[test]
+fn the_agent_is_told_of_an_autoscaler_by_the_pod_and_only_when_that_is_news() {
+    let (mark, annotations) = ("walras.dev/autoscaler", "pod/metadata/annotations");
+    assert_eq!(Case::usual().mark(), "nothing");
+    assert_eq!(Case::usual().under(vertical()).mark(), "VerticalPodAutoscaler/web");
+    let marked = |says: &str| Case::usual().change(annotations, json!({ mark: says }));
+    let horizontal = "HorizontalPodAutoscaler/web";
+    assert_eq!(marked(horizontal).under(by_use()).mark(), "nothing");
+    assert_eq!(marked(horizontal).under(vertical()).mark(), "VerticalPodAutoscaler/web");
+    assert_eq!(marked(horizontal).mark(), "forget it");
+    // Who changes nothing writes nothing, and who is left alone anyway need not be told of.
+    for says in [
+        json!({ "walras.dev/mode": "off" }),
+        json!({ "walras.dev/mode": "restore" }),
+        json!({ "mbcas.io/managed": "false" }),
+    ] {
+        let case = Case::usual().under(vertical()).change(annotations, says.clone());
+        assert_eq!(case.mark(), "nothing", "{says}");
+    }
+    let foreign = Case::usual().under(vertical());
+    assert_eq!(foreign.change("allocation/metadata/name", json!("mine")).mark(), "nothing");
 }
 
 #[test]
