@@ -17,6 +17,7 @@ pub mod need;
 pub mod node;
 pub mod parse;
 pub mod profile;
+pub mod request;
 pub mod resize;
 pub mod rng;
 pub mod smooth;
