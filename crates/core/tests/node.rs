@@ -14,6 +14,7 @@ use walras_core::learn::{self, Experience, LearnConfig, QTable, State};
 use walras_core::need::Bounds;
 use walras_core::node::{MachineSample, Node, Note, Outcome, PodFacts};
 use walras_core::profile::{Profile, ProfileName, Value};
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
 #[test]
@@ -227,6 +228,7 @@ fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
         request: None,
         came_with: CameWith { request: None, limit: limit(words[2]), weight: None },
         nature: Nature::Unknown,
+        request_rule: RequestRule::Kept,
     };
     for word in &words[3..] {
         match word.split_once('=').expect("key=value") {

@@ -6,6 +6,7 @@ use walras_core::learn::{LearnConfig, QTable};
 use walras_core::need::Bounds;
 use walras_core::node::{Node, Note, Outcome, PodFacts};
 use walras_core::profile::{Profile, Value};
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 
 /// How many tables a node keeps before it forgets those without a pod.
@@ -100,5 +101,6 @@ fn facts(uid: &str) -> PodFacts {
         request: None,
         came_with: CameWith::default(),
         nature: Nature::Unknown,
+        request_rule: RequestRule::Kept,
     }
 }

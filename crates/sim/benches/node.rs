@@ -5,6 +5,7 @@ use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::{Node, PodFacts};
 use walras_core::profile::Profile;
+use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
 use walras_sim::random::draw::within;
@@ -97,6 +98,7 @@ impl Town {
                         weight: None,
                     },
                     nature: Nature::Unknown,
+                    request_rule: RequestRule::Kept,
                 },
                 now,
             );

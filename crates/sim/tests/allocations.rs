@@ -11,6 +11,7 @@ mod tests {
     use walras_core::need::Bounds;
     use walras_core::node::{Node, PodFacts};
     use walras_core::profile::{Profile, ProfileName};
+    use walras_core::request::RequestRule;
     use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
     use walras_sim::contest::Contestant;
     use walras_sim::random::load::{Appetite, Load};
@@ -104,6 +105,7 @@ mod tests {
             request: None,
             came_with: CameWith { request: None, limit: Some(Millicores::new(400)), weight: None },
             nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
         }
     }
 }

@@ -10,6 +10,7 @@ mod tests {
     use walras_core::need::Bounds;
     use walras_core::node::{Node, PodFacts};
     use walras_core::profile::{Profile, ProfileName};
+    use walras_core::request::RequestRule;
     use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
     use walras_sim::random::load::Appetite;
 
@@ -73,6 +74,7 @@ mod tests {
                     weight: None,
                 },
                 nature: Nature::Unknown,
+                request_rule: RequestRule::Kept,
             };
             let start = Moment::from_ms(100_000);
             node.pod_added(facts, start);

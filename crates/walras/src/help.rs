@@ -111,11 +111,12 @@ Each line is one fact, in the order in which things happened (the longer ones ar
   {\"type\":\"pod_removed\",\"at_ms\":900,\"uid\":\"web\"}
 
 There are also capacity (the node changed), applied (a limit was seen in force), found (a pod has
-another limit than was decided), latency (a pod misses its target, or no longer does) and
-table_restored (what was learned of a workload was brought back). A pod_added for a pod that is here
+another limit than was decided), latency (a pod misses its target, or no longer does),
+table_restored (what was learned of a workload was brought back), use_restored (the same for what it
+used) and allocatable (what requests may add up to). A pod_added for a pod that is here
 says that it has other facts now, and it starts afresh. The config may set any constant that
-`walras profiles` lists. Optional for pod_added: weight, workload, request_milli. Optional for
-sample: stalled_usec.
+`walras profiles` lists. Optional for pod_added: weight, workload, request_milli, request_rule.
+Optional for sample: stalled_usec.
 --schema says what each of them means. The same file always gives the same output, byte for byte.
 
 A line may have 1 MiB, and a name 512 characters, all of them visible. There is no limit to the

@@ -12,6 +12,7 @@ use walras_core::market::{Fairness, Mode};
 use walras_core::node::Loop;
 use walras_core::parse::CpuWeight;
 use walras_core::profile::ProfileName;
+use walras_core::request::{RECORD_BYTES_MAX, RequestRule};
 use walras_core::smooth::weight::KernelWeight;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 
@@ -25,6 +26,8 @@ const WEIGHT_MAX: f64 = 1e6;
 /// The most bytes of a saved table: one more than any table has, so that what was refused for being
 /// too long when it was recorded is refused in a replay.
 pub(crate) const TABLE_BYTES_MAX: usize = SAVED_BYTES_MAX + 1;
+/// The same holds of what a workload used.
+const _: () = assert!(SAVED_BYTES_MAX == RECORD_BYTES_MAX);
 /// The last moment accepted, in milliseconds: 30,000 years after the origin. In microseconds it
 /// still fits an integer with room to spare.
 const MS_MAX: u64 = 1_000_000_000_000_000;
@@ -239,6 +242,14 @@ kind! {
 }
 
 kind! {
+    /// What becomes of a request.
+    RequestWord => RequestRule,
+    "\"kept\", \"scaled\" or \"follows\"",
+    |written| word(written, &RequestRule::ALL, |it| it.name()),
+    { "enum": RequestRule::ALL.map(RequestRule::name) }
+}
+
+kind! {
     /// One of the two loops.
     LoopWord => Loop,
     "\"fast\" or \"slow\"",
@@ -429,6 +440,7 @@ mod tests {
             ProfileWord::WHAT,
             LoopWord::WHAT,
             NatureWord::WHAT,
+            RequestWord::WHAT,
         ];
         for what in all {
             for word in what.split('"').skip(1).step_by(2) {
@@ -437,7 +449,8 @@ mod tests {
                     || ModeWord::accept(&written).is_some()
                     || ProfileWord::accept(&written).is_some()
                     || LoopWord::accept(&written).is_some()
-                    || NatureWord::accept(&written).is_some();
+                    || NatureWord::accept(&written).is_some()
+                    || RequestWord::accept(&written).is_some();
                 assert!(accepted, "{word}");
             }
         }

@@ -97,6 +97,9 @@ pub struct PodState {
     pub reduction_ratio: Option<f64>,
     /// Its guarantee.
     pub request_milli: u64,
+    /// Why it is that much, where it follows what the workload uses or an autoscaler goes by it.
+    #[serde(default)]
+    pub request_reason: Option<String>,
     /// Its cap; 1024000 or more where it has none.
     pub limit_milli: u64,
     /// What it has a right to and does not need.

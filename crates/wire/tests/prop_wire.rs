@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
 use walras_core::profile::{CapRule, Profile, ProfileName};
+use walras_core::request::UseRecord;
 use walras_core::rng::Rng;
 use walras_core::units::Millicores;
 use walras_wire::field::SHOWN_MAX;
@@ -177,12 +178,13 @@ fn facts(rng: &mut Rng) -> String {
         now += rng.below(4000);
         let place = usize::try_from(rng.below(5)).expect("small");
         let uid = format!("pod-{place}");
-        let fact = match rng.below(13) {
+        let fact = match rng.below(15) {
             0..=2 if !present[place] || chance(rng, 10) => {
                 present[place] = true;
                 let (min, max) = bounds(rng);
                 json!({ "type": "pod_added", "uid": uid, "min_milli": min, "max_milli": max,
-                        "weight": weight(rng), "limit_milli": amount(rng) })
+                        "weight": weight(rng), "limit_milli": amount(rng),
+                        "request_rule": chance(rng, 30).then_some("follows") })
             }
             0 => {
                 present[place] = false;
@@ -210,6 +212,17 @@ fn facts(rng: &mut Rng) -> String {
                     table.bytes().take(length).map(|byte| format!("{byte:02x}")).collect();
                 json!({ "type": "table_restored", "workload": uid, "saved_hex": hex })
             }
+            12 => {
+                let mut record = UseRecord::default();
+                record.window_passed(&[Millicores::new(rng.below(4000))]);
+                let saved = record.save();
+                let length = if chance(rng, 50) { saved.len() } else { 20 };
+                let hex: String =
+                    saved.bytes().take(length).map(|byte| format!("{byte:02x}")).collect();
+                json!({ "type": "use_restored", "workload": uid, "saved_hex": hex })
+            }
+            13 => json!({ "type": "allocatable", "allocatable_milli": amount(rng),
+                "set_aside_milli": amount(rng) }),
             10 => json!({ "type": "found", "uid": uid, "limit_milli": amount(rng) }),
             _ => json!({ "type": "tick", "loop": "fast" }),
         };

@@ -84,6 +84,11 @@ impl Machine {
         self.held = contained;
     }
 
+    /// Its counters as they were last read.
+    pub(super) const fn latest(&self) -> Option<MachineSample> {
+        self.latest
+    }
+
     /// What the machine did since the look before the last one.
     pub(super) const fn look(&self) -> Option<MachineUse> {
         self.look
@@ -121,7 +126,7 @@ impl Machine {
 // === impl MachineUse ===
 
 impl MachineUse {
-    fn between(older: &MachineSample, newer: &MachineSample) -> Option<Self> {
+    pub(super) fn between(older: &MachineSample, newer: &MachineSample) -> Option<Self> {
         let window_us = newer.at.since(older.at).as_us();
         let idle_us = newer.idle.as_us().checked_sub(older.idle.as_us())?;
         let busy_us = newer.busy.as_us().checked_sub(older.busy.as_us())?;

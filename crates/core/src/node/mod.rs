@@ -18,6 +18,7 @@ mod fast;
 mod idle;
 mod note;
 mod pod;
+mod request;
 mod serve;
 mod slow;
 mod why;
@@ -32,6 +33,7 @@ use crate::learn::QTable;
 use crate::market::Mode;
 use crate::need::Bounds;
 use crate::profile::{CapRule, Profile, WeightSource};
+use crate::request::{RequestRule, UseRecord};
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
 
@@ -39,7 +41,8 @@ use idle::Machine;
 pub use idle::{MachineSample, MachineUse};
 pub use note::Note;
 use pod::Pod;
-pub use pod::{Containment, InForce, PodReport};
+pub use pod::{Containment, InForce, PodReport, RequestReport};
+use request::Uses;
 pub use why::{RestsOn, Why};
 
 /// More notes than this between two ticks are counted, not kept.
@@ -58,6 +61,8 @@ pub struct Node {
     #[expect(clippy::vec_box, reason = "see above")]
     pods: Vec<Box<Pod>>,
     tables: BTreeMap<WorkloadKey, QTable>,
+    uses: Uses,
+    allocatable: Option<Allocatable>,
     machine: Machine,
     mode: Mode,
     price: Ratio,
@@ -95,6 +100,17 @@ pub struct PodFacts {
     pub came_with: CameWith,
     /// What kind of work it does, as far as its owner said so.
     pub nature: Nature,
+    /// What becomes of its request where caps are loose.
+    pub request_rule: RequestRule,
+}
+
+/// What requests of a node may add up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allocatable {
+    /// What the node has for pods, whatever is kept back of it.
+    pub size: Millicores,
+    /// What those request that are not sized.
+    pub set_aside: Millicores,
 }
 
 /// Which of the two loops.
@@ -153,6 +169,8 @@ impl Node {
             capacity,
             pods: Vec::new(),
             tables: BTreeMap::new(),
+            uses: Uses::default(),
+            allocatable: None,
             machine: Machine::default(),
             mode: Mode::Uncongested,
             price: Ratio::ZERO,
@@ -172,6 +190,11 @@ impl Node {
     pub fn capacity_changed(&mut self, capacity: Millicores) {
         self.capacity = capacity;
         self.clear_wanted = true;
+    }
+
+    /// What requests may add up to is another from now on. Before this is told, it is the capacity.
+    pub const fn allocatable_changed(&mut self, allocatable: Allocatable) {
+        self.allocatable = Some(allocatable);
     }
 
     /// A pod arrived, or came back with other facts.
@@ -249,6 +272,21 @@ impl Node {
         }
         self.tables.insert(workload, table);
     }
+
+    /// What a workload used was brought back from where it was saved.
+    pub fn use_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        let records = &mut self.uses.records;
+        if records.len() >= TABLES_MAX && !records.contains_key(&workload) {
+            self.note(Note::TooManyTables { workload });
+            return;
+        }
+        match UseRecord::load(saved) {
+            Ok(record) => {
+                records.insert(workload, record);
+            }
+            Err(because) => self.note(Note::RecordRefused { workload, because }),
+        }
+    }
 }
 
 // === impl Node: queries ===
@@ -292,7 +330,7 @@ impl Node {
 
     /// What is known of every pod, in uid order.
     pub fn pods(&self) -> impl Iterator<Item = PodReport<'_>> {
-        self.pods.iter().map(|pod| pod.report())
+        self.pods.iter().map(|pod| pod.report(self.uses.records.get(&pod.workload)))
     }
 
     /// The pods to look at now: hot ones at every fast tick, quiet ones once per sampling interval.
@@ -305,6 +343,17 @@ impl Node {
     /// The learned tables, by workload.
     pub fn tables(&self) -> impl Iterator<Item = (&WorkloadKey, &QTable)> {
         self.tables.iter()
+    }
+
+    /// What workloads used, by workload.
+    pub fn records(&self) -> impl Iterator<Item = (&WorkloadKey, &UseRecord)> {
+        self.uses.records.iter()
+    }
+
+    /// What requests may add up to, if that was told.
+    #[must_use]
+    pub const fn allocatable(&self) -> Option<Allocatable> {
+        self.allocatable
     }
 
     /// When the next tick is due, and of which loop. What is overdue is due now.

@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::learn::TableNote;
 use crate::market::Mode;
+use crate::request::RecordNote;
 use crate::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 
 /// One thing worth telling.
@@ -122,6 +123,20 @@ pub enum Note {
         /// The over-commit budget.
         budget: Millicores,
     },
+    /// No request is lowered, because the node's own peak is too high for that.
+    LoweringStopped {
+        /// The mean of its use within a day, and three standard deviations.
+        peak: Millicores,
+        /// What that may be.
+        most: Millicores,
+    },
+    /// A saved record of use was refused, and counting starts afresh.
+    RecordRefused {
+        /// Whose record.
+        workload: WorkloadKey,
+        /// What was wrong with it.
+        because: RecordNote,
+    },
     /// A saved table was refused, and learning starts afresh.
     TableRefused {
         /// Whose table.
@@ -129,7 +144,7 @@ pub enum Note {
         /// What was wrong with it.
         because: TableNote,
     },
-    /// A saved table was not taken in, because there are too many already.
+    /// A saved table or record was not taken in, because there are too many already.
     TooManyTables {
         /// Whose table.
         workload: WorkloadKey,
@@ -192,11 +207,21 @@ impl fmt::Display for Note {
             Self::LimitsForced { budget } => {
                 write!(f, "limits exceeded the over-commit of {budget}: shared out by weight")
             }
+            Self::LoweringStopped { peak, most } => write!(
+                f,
+                "no request is lowered: the node's use peaks at {peak}, and {most} would be fine"
+            ),
+            Self::RecordRefused { workload, because } => {
+                write!(f, "{workload}: what it used was refused, starts afresh: {because}")
+            }
             Self::TableRefused { workload, because } => {
                 write!(f, "{workload}: its learned table was refused, starts afresh: {because}")
             }
             Self::TooManyTables { workload } => {
-                write!(f, "{workload}: its learned table was left out, there are too many already")
+                write!(
+                    f,
+                    "{workload}: what was saved of it was left out, there are too many already"
+                )
             }
             Self::NotesDropped { count } => write!(f, "{count} more notes were dropped"),
         }

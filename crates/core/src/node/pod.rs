@@ -12,6 +12,7 @@ use crate::learn;
 use crate::market::Grant;
 use crate::need::{Bounds, Peak, Window, WindowRule};
 use crate::profile::{CapRule, Profile};
+use crate::request::{Evidence, RequestRule, RequestWhy, UseRecord};
 use crate::smooth::Track;
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
@@ -65,6 +66,21 @@ pub struct PodReport<'a> {
     pub came_with: CameWith,
     /// What it has a right to and does not need: what is lent to others.
     pub lent: Millicores,
+    /// Why its request is what it is.
+    pub request: RequestReport,
+}
+
+/// Why a pod's request is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestReport {
+    /// What becomes of it.
+    pub rule: RequestRule,
+    /// Why it is what it is; nothing before the first clearing, and where caps are not loose.
+    pub why: Option<RequestWhy>,
+    /// What the workload was seen to use, and a margin.
+    pub suggested: Option<Millicores>,
+    /// For how long it was seen.
+    pub evidence: Evidence,
 }
 
 /// Why a pod is contained.
@@ -125,6 +141,16 @@ pub(super) struct Pod {
     pub(super) second: Option<Signal>,
     /// How it takes what it can get.
     pub(super) appetite: Appetite,
+    pub(super) request_rule: RequestRule,
+    /// What it should request.
+    pub(super) request_wish: Millicores,
+    pub(super) request_why: Option<RequestWhy>,
+    /// When its request was last lowered, or when it arrived.
+    pub(super) lowered_at: Moment,
+    /// Its counters when the window began in which its use is counted.
+    pub(super) use_from: Option<Sample>,
+    /// Whether it took what it could get within that window.
+    pub(super) was_elastic: bool,
     /// What it did since the fast loop last looked.
     pub(super) recent: Option<Signal>,
     /// The state and action of the last clearing, and the allocation before it, to learn from.
@@ -143,6 +169,7 @@ impl Pod {
     pub(super) fn new(facts: PodFacts, profile: &Profile, now: Moment) -> Self {
         let workload = facts.workload.unwrap_or_else(|| WorkloadKey::new(facts.uid.as_str()));
         let slots = usize::try_from(profile.window_s).unwrap_or(usize::MAX);
+        let request = facts.request.unwrap_or(facts.bounds.min()).min(facts.limit);
         Self {
             workload,
             bounds: facts.bounds,
@@ -167,7 +194,7 @@ impl Pod {
             grant: None,
             in_force: InForce {
                 limit: facts.limit.min(Millicores::LIMIT),
-                request: facts.request.unwrap_or(facts.bounds.min()).min(facts.limit),
+                request,
                 weight: None,
                 burst: Millicores::ZERO,
             },
@@ -188,6 +215,17 @@ impl Pod {
             nature: facts.nature,
             second: None,
             appetite: Appetite::default(),
+            request_rule: facts.request_rule,
+            request_wish: match facts.request_rule {
+                RequestRule::Kept | RequestRule::Scaled => {
+                    facts.came_with.request.unwrap_or(request)
+                }
+                RequestRule::Follows => request,
+            },
+            request_why: None,
+            lowered_at: now,
+            use_from: None,
+            was_elastic: false,
             recent: None,
             lesson: None,
             uid: facts.uid,
@@ -198,7 +236,7 @@ impl Pod {
         &self.uid
     }
 
-    pub(super) fn report(&self) -> PodReport<'_> {
+    pub(super) fn report(&self, record: Option<&UseRecord>) -> PodReport<'_> {
         PodReport {
             uid: &self.uid,
             bounds: self.bounds,
@@ -214,6 +252,12 @@ impl Pod {
             containment: self.containment.as_ref(),
             came_with: self.came_with,
             lent: self.lent(),
+            request: RequestReport {
+                rule: self.request_rule,
+                why: self.request_why,
+                suggested: record.and_then(UseRecord::suggested),
+                evidence: record.map(UseRecord::evidence).unwrap_or_default(),
+            },
         }
     }
 
@@ -302,6 +346,7 @@ impl Pod {
         self.fast_from = Some(sample);
         self.slow_from = Some(sample);
         self.second_from = Some(sample);
+        self.use_from = Some(sample);
     }
 
     fn count_seconds(&mut self, sample: &Sample, profile: &Profile) {

@@ -17,6 +17,7 @@ use super::{Action, Node, Note, RestsOn, Why};
 use crate::boost::{self, FastFacts, Step};
 use crate::market::Mode;
 use crate::profile::{Profile, WeightSource};
+use crate::request::RequestRule;
 use crate::smooth::weight::{KernelWeight, Standing, standing};
 use crate::smooth::{self, Guards, Verdict, Wish};
 use crate::units::{Millicores, Moment};
@@ -161,7 +162,7 @@ impl Node {
             WeightSource::Standing => standing(self.capacity, pods.map(|pod| pod.standing())),
             WeightSource::Request | WeightSource::Bargaining => pods
                 .map(|pod| {
-                    let request = pod.request_wish();
+                    let request = pod.request_wish;
                     smooth::weight::kernel_weight(&self.profile, request, pod.weight)
                 })
                 .collect(),
@@ -218,11 +219,6 @@ impl Pod {
         if max >= capacity { Millicores::UNLIMITED } else { max }
     }
 
-    /// Its request as it should be: what it came with.
-    fn request_wish(&self) -> Millicores {
-        self.came_with.request.unwrap_or(self.in_force.request)
-    }
-
     fn plan(&mut self, tick: &Tick<'_>) -> Plan {
         let profile = tick.profile;
         let guards = Guards {
@@ -236,7 +232,7 @@ impl Pod {
             Some(_) => (in_force.limit, None),
             None => self.damped(&cap, &guards, tick),
         };
-        let mut request = self.request_wish().min(limit);
+        let mut request = self.request_wish.min(limit);
         if request != in_force.request && tick.now < guards.cooldown_until {
             due = Some(due.unwrap_or(guards.cooldown_until).min(guards.cooldown_until));
             request = in_force.request.min(limit);
@@ -246,7 +242,14 @@ impl Pod {
         } else if limit != in_force.limit {
             Why::Cap { shrinks: limit < in_force.limit, rests_on: cap.rests_on }
         } else if request != in_force.request {
-            Why::RequestRestored { request }
+            match (self.request_rule, self.request_why) {
+                (RequestRule::Follows, Some(because)) => {
+                    Why::Request { from: in_force.request, to: request, because }
+                }
+                (RequestRule::Kept | RequestRule::Scaled, _) | (_, None) => {
+                    Why::RequestRestored { request }
+                }
+            }
         } else {
             Why::Trimmed
         };
@@ -297,6 +300,9 @@ impl Pod {
         }
         if moved {
             self.last_change = Some(tick.now);
+        }
+        if request < in_force.request {
+            self.lowered_at = tick.now;
         }
         in_force.limit = limit;
         in_force.request = request;

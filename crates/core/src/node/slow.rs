@@ -61,6 +61,7 @@ impl Node {
             }
             CapRule::Loose => {
                 self.contain_elastic(now);
+                self.follow_use(now);
                 self.serve(now)
             }
         };

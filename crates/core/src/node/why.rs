@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::demand::Signal;
 use crate::market::Reason;
+use crate::request::RequestWhy;
 use crate::units::{Millicores, PodUid, Ratio};
 
 /// What a loose cap rests on: the largest of these decides.
@@ -61,6 +62,15 @@ pub enum Why {
     RequestRestored {
         /// What it came with.
         request: Millicores,
+    },
+    /// Its request follows the slow rules.
+    Request {
+        /// What it requested.
+        from: Millicores,
+        /// What it requests now.
+        to: Millicores,
+        /// Why.
+        because: RequestWhy,
     },
     /// It takes all it can get while somebody else waits: its cap follows what is idle.
     Contained {
@@ -155,6 +165,9 @@ impl fmt::Display for Why {
             }
             Self::RequestRestored { request } => {
                 write!(f, "its request follows what it came with: {request}")
+            }
+            Self::Request { from, to, because } => {
+                write!(f, "its request goes from {from} to {to}: {because}")
             }
             // It may be raised while that is so: what is idle is named, and not called little.
             Self::Contained { waiting, idle, grant } => write!(

@@ -11,6 +11,8 @@ use crate::units::Millicores;
 
 /// Before so many windows nothing is told.
 const WINDOWS_AT_LEAST: usize = 12;
+/// More than any machine has, by far; the squares of a day of these still add up.
+const USED_MAX: u64 = 1 << 40;
 /// Standard deviations above the mean.
 const DEVIATIONS: u128 = 3;
 
@@ -27,10 +29,11 @@ pub struct Pooled {
 impl Pooled {
     /// A window passed in which everybody together used this.
     pub fn window_passed(&mut self, used: Millicores) {
+        let used = used.get().min(USED_MAX);
         if self.used.len() < usize::from(DAY_WINDOWS) {
-            self.used.push(used.get());
+            self.used.push(used);
         } else {
-            self.used[self.next] = used.get();
+            self.used[self.next] = used;
             self.next = (self.next + 1) % self.used.len();
         }
     }
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_largest_amounts_do_not_overflow() {
-        let largest = Millicores::UNLIMITED.get() * 1000;
-        assert_eq!(pooled((0..288).map(|_| largest)), Some(largest));
+        assert_eq!(pooled((0..288).map(|_| u64::MAX)), Some(USED_MAX));
+        assert!(pooled((0..288).map(|at| u64::MAX * (at % 2))) > Some(USED_MAX));
     }
 }

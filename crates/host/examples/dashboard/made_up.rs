@@ -11,6 +11,7 @@ use walras_core::demand::Sample;
 use walras_core::need::Bounds;
 use walras_core::node::{Loop, Node, PodFacts};
 use walras_core::profile::Profile;
+use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
 use walras_host::board::{Board, Identity, PodKind, PodLabel, Took};
@@ -165,6 +166,7 @@ impl MadeUp {
             request: Some(Millicores::new(size / 2)),
             came_with: CameWith::default(),
             nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
         };
         let label = PodLabel {
             name,

@@ -10,7 +10,7 @@ use std::mem;
 use walras_core::demand::{self, Reading, Sample, Signal};
 use walras_core::market::Grant;
 use walras_core::need::Bounds;
-use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, Why};
+use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, RequestReport, Why};
 use walras_core::units::{Millicores, PodUid, Span, Weight};
 use walras_wire::state::ChangeResult;
 
@@ -39,6 +39,7 @@ pub(super) struct Entry {
     pub(super) lent: Millicores,
     /// Who waited when it was contained, if it is.
     pub(super) contained_for: Option<PodUid>,
+    pub(super) request: Option<RequestReport>,
     /// What it did between the last clearing and the one before.
     pub(super) cleared: Option<Signal>,
     /// What it did in the last second.
@@ -101,6 +102,8 @@ pub(super) fn about(note: &Note) -> Option<&PodUid> {
         | Note::ModeChanged { .. }
         | Note::RequestsForced { .. }
         | Note::LimitsForced { .. }
+        | Note::LoweringStopped { .. }
+        | Note::RecordRefused { .. }
         | Note::TableRefused { .. }
         | Note::TooManyTables { .. }
         | Note::NotesDropped { .. } => None,
@@ -128,6 +131,7 @@ impl Entry {
             hot: true,
             lent: Millicores::ZERO,
             contained_for: None,
+            request: None,
             cleared: None,
             lately: None,
             points: Points::default(),
@@ -169,6 +173,7 @@ impl Entry {
         self.hot = report.hot;
         self.lent = report.lent;
         self.contained_for = report.containment.map(|why| why.waiting.clone());
+        self.request = Some(report.request);
         self.cleared = report.signal.copied();
         self.latest = report.latest.copied();
         if let Some(signal) = rate(&mut self.rate_from, self.latest, RATE_WINDOW) {
@@ -289,6 +294,7 @@ mod tests {
     use walras_core::claim::{CameWith, Nature};
     use walras_core::node::{Node, Outcome};
     use walras_core::profile::Profile;
+    use walras_core::request::RequestRule;
     use walras_core::smooth::weight::KernelWeight;
     use walras_core::units::Moment;
 
@@ -302,6 +308,7 @@ mod tests {
             request: None,
             came_with: CameWith::default(),
             nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
         };
         let name = "web".to_owned();
         let label =
@@ -393,6 +400,7 @@ mod tests {
             request: None,
             came_with: CameWith::default(),
             nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
         };
         node.pod_added(facts, Moment::ORIGIN);
         let mut usages = Vec::new();

@@ -34,6 +34,9 @@ pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
     let mut told = vec![did(pod), needs(pod), market(scene)];
     told.extend(granted(pod));
     told.push(set(pod));
+    if let Some(reason) = &pod.request_reason {
+        told.push(format!("Why it requests that much: {reason}."));
+    }
     if pod.latency_missed {
         told.push(match pod.target_latency_ms {
             Some(target) => format!("It misses its latency target of {target} ms."),
@@ -89,6 +92,8 @@ pub(super) fn noted(note: &Note, times: u32) -> String {
         | Note::NothingIdle { .. }
         | Note::RequestsForced { .. }
         | Note::LimitsForced { .. }
+        | Note::LoweringStopped { .. }
+        | Note::RecordRefused { .. }
         | Note::TableRefused { .. }
         | Note::TooManyTables { .. }
         | Note::NotesDropped { .. } => without_uid(note),
@@ -323,6 +328,7 @@ mod tests {
             grant_reason: line("reason").map(str::to_owned),
             reduction_ratio: None,
             request_milli: number("request").unwrap_or(100),
+            request_reason: line("request_reason").map(str::to_owned),
             limit_milli: number("limit").unwrap_or(500),
             lent_milli: number("lent").unwrap_or(0),
             suggested: number("suggested").map(|limit_milli| Suggested {

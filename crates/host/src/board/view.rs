@@ -1,6 +1,8 @@
 //! From what the board keeps to the messages of the API.
 
 use walras_core::market::Bid;
+use walras_core::node::RequestReport;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Ratio};
 use walras_wire::state::{Change, Explanation, NodeState, Noticed, PodState, Suggested};
 
@@ -97,6 +99,7 @@ fn pod(entry: &Entry, market: &Market, at_ms: u64) -> PodState {
         grant_reason: reason,
         reduction_ratio: entry.grant.map(|grant| grant.reduction.to_f64()),
         request_milli: entry.in_force.request.get(),
+        request_reason: entry.request.and_then(|report| request_reason(&report)),
         limit_milli: entry.in_force.limit.get(),
         lent_milli: entry.lent.get(),
         suggested: suggested(entry, at_ms),
@@ -110,6 +113,19 @@ fn pod(entry: &Entry, market: &Market, at_ms: u64) -> PodState {
         latency_missed: entry.latency_missed,
         hot: entry.hot,
         last_change: entry.changes.front().map(change),
+    }
+}
+
+/// Why a request is what it is, where that is more than that nobody moves it.
+fn request_reason(report: &RequestReport) -> Option<String> {
+    let why = report.why?;
+    match (report.rule, report.suggested) {
+        (RequestRule::Kept, _) => None,
+        (RequestRule::Scaled, _) | (RequestRule::Follows, None) => Some(why.to_string()),
+        (RequestRule::Follows, Some(suggested)) => {
+            let hours = report.evidence.hours_floor();
+            Some(format!("{why} ({suggested} by {hours} h of evidence)"))
+        }
     }
 }
 

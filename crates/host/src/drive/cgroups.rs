@@ -16,6 +16,7 @@ use walras_core::claim::{Ground, claim};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, MachineSample, PodFacts};
 use walras_core::profile::CapRule;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, WorkloadKey};
 
 use super::clock::Clock;
@@ -275,6 +276,7 @@ impl Cgroups {
                 request: None,
                 came_with,
                 nature: adoption.nature,
+                request_rule: RequestRule::Kept,
             },
             label: PodLabel {
                 name: adoption.name,

@@ -26,7 +26,7 @@ use walras_core::node::{Action, Loop, MachineSample, Node, Note, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
     Applied, Capacity, Event, Found, Latency, MachineTaken, PodAdded, PodRemoved, SampleTaken,
-    TableRestored, Tick,
+    TableRestored, Tick, UseRestored,
 };
 use walras_wire::state::ChangeResult;
 
@@ -110,6 +110,9 @@ impl<O: Outside> Drive<O> {
         for (workload, table) in before.tables() {
             self.restore_table(workload.clone(), table.save().as_bytes());
         }
+        for (workload, record) in before.records() {
+            self.restore_use(workload.clone(), record.save().as_bytes());
+        }
         let now = self.outside.now();
         self.last_look = Some(now);
         self.look(now);
@@ -131,6 +134,13 @@ impl<O: Outside> Drive<O> {
         let now = self.outside.now();
         self.record(now, || Event::TableRestored(TableRestored::new(workload.clone(), saved)));
         self.node.table_restored(workload, saved);
+    }
+
+    /// Brings back what a workload used, whenever that is found.
+    pub fn restore_use(&mut self, workload: WorkloadKey, saved: &[u8]) {
+        let now = self.outside.now();
+        self.record(now, || Event::UseRestored(UseRestored::new(workload.clone(), saved)));
+        self.node.use_restored(workload, saved);
     }
 
     /// A pod was found to miss its latency target, or to meet it again. It may be gone by the time
@@ -186,6 +196,12 @@ impl<O: Outside> Drive<O> {
             info!(before = %self.node.capacity(), now = %capacity, "the capacity changed");
             self.record(now, || Event::Capacity(Capacity { capacity_milli: capacity }));
             self.node.capacity_changed(capacity);
+        }
+        if let Some(allocatable) = self.outside.allocatable()
+            && self.node.allocatable() != Some(allocatable)
+        {
+            self.record(now, || Event::Allocatable(allocatable.into()));
+            self.node.allocatable_changed(allocatable);
         }
         for change in self.outside.look() {
             match change {
@@ -431,6 +447,8 @@ fn tell_notes(outcome: &Outcome) {
             | Note::ContainedFor { .. }
             | Note::Released { .. }
             | Note::NothingIdle { .. }
+            | Note::LoweringStopped { .. }
+            | Note::RecordRefused { .. }
             | Note::ChangeHeld { .. }
             | Note::RequestsForced { .. }
             | Note::LimitsForced { .. }

@@ -4,7 +4,7 @@
 //! implements it decides nothing: it looks, reads and carries out.
 
 use walras_core::demand::Sample;
-use walras_core::node::{Action, MachineSample, PodFacts};
+use walras_core::node::{Action, Allocatable, MachineSample, PodFacts};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
 use crate::board::PodLabel;
@@ -20,6 +20,11 @@ pub trait Outside {
 
     /// What there is to divide.
     fn capacity(&mut self) -> Millicores;
+
+    /// What requests may add up to, where there are any.
+    fn allocatable(&mut self) -> Option<Allocatable> {
+        None
+    }
 
     /// Who came and who went since the last look.
     fn look(&mut self) -> Vec<Change>;

@@ -11,8 +11,9 @@ use walras_core::demand::Sample;
 use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
 use walras_core::market::Fairness;
 use walras_core::need::Bounds;
-use walras_core::node::{Action, MachineSample, Node, PodFacts};
+use walras_core::node::{Action, Allocatable, MachineSample, Node, PodFacts};
 use walras_core::profile::Profile;
+use walras_core::request::{RequestRule, UseRecord, WEEK_WINDOWS};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
 use walras_wire::replay::{Replay, parse_line};
 use walras_wire::state::ChangeResult;
@@ -39,6 +40,7 @@ struct Script {
     price: Ratio,
     /// What CPU cost as far as was known when each action was carried out.
     prices: Vec<Ratio>,
+    allocatable: Option<Allocatable>,
 }
 
 /// What becomes of actions.
@@ -89,6 +91,7 @@ impl Script {
             reads: 0,
             price: Ratio::ZERO,
             prices: Vec::new(),
+            allocatable: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl Script {
                 request: None,
                 came_with: CameWith { limit: Some(limit), ..CameWith::default() },
                 nature: Nature::Unknown,
+                request_rule: RequestRule::Kept,
             },
             label: PodLabel {
                 name: name.to_owned(),
@@ -137,6 +141,10 @@ impl Outside for Script {
 
     fn capacity(&mut self) -> Millicores {
         CAPACITY
+    }
+
+    fn allocatable(&mut self) -> Option<Allocatable> {
+        self.allocatable
     }
 
     fn look(&mut self) -> Vec<Change> {
@@ -472,6 +480,39 @@ fn what_was_learned_before_is_in_the_recording() {
     drive.restore_table(WorkloadKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
     run(&mut drive, 100_000);
     check_recording(&mut drive, &file, 10);
+}
+
+#[test]
+fn what_was_used_before_and_requests_that_follow_it_are_in_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.jsonl");
+    let mut week = UseRecord::default();
+    for _ in 0..2 * WEEK_WINDOWS {
+        week.window_passed(&[Millicores::new(70)]);
+    }
+    let mut script = Script::new(Mood::Works);
+    let size = Millicores::new(8000);
+    script.allocatable = Some(Allocatable { size, set_aside: Millicores::new(300) });
+    script.comes("web", 100, 800);
+    let arrival = script.last_arrival();
+    arrival.request_rule = RequestRule::Follows;
+    (arrival.request, arrival.came_with.request) =
+        (Some(Millicores::new(400)), Some(Millicores::new(400)));
+    let (mut drive, _) = drive_with(script, &Profile::API);
+    record(&mut drive, &file, &Profile::API);
+    drive.restore_use(WorkloadKey::new("web"), week.save().as_bytes());
+    drive.restore_use(WorkloadKey::new("odd"), &[0, 0xff, b'"', b'\n']);
+    drive.restore_use(WorkloadKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
+    run(&mut drive, 3 * 3_600_000);
+    let request = drive.node().pods().next().unwrap().in_force.request;
+    assert!(request < Millicores::new(400), "it was lowered: {request}");
+    check_recording(&mut drive, &file, 2);
+
+    let recorder = recorder(&file, &Profile::API, drive.outside().now);
+    let before = drive.node().records().map(|(_, record)| record.clone()).collect::<Vec<_>>();
+    drive.start_over(Node::new(CAPACITY, Profile::API), Some(recorder));
+    let after: Vec<_> = drive.node().records().map(|(_, record)| record.clone()).collect();
+    assert_eq!(after, before, "what was seen stays");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use walras_browser::{Chromium, Key, Pictures, Scheme, WIDTHS};
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, PodUid, Weight};
 use walras_host::board::{Board, Identity, PodKind, PodLabel};
 use walras_host::serve::{self, ServeSettings, Server};
@@ -164,6 +165,7 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
         request: None,
         came_with: CameWith::default(),
         nature: Nature::Unknown,
+        request_rule: RequestRule::Kept,
     };
     let label = PodLabel {
         name: name.to_owned(),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tracing::{debug, info};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
-use walras_core::node::{Action, MachineSample, PodFacts};
+use walras_core::node::{Action, Allocatable, MachineSample, PodFacts};
 use walras_core::profile::CapRule;
 use walras_core::resize::{self, Allocation};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
@@ -353,6 +353,13 @@ impl Outside for Kubernetes {
         self.capacity
     }
 
+    fn allocatable(&mut self) -> Option<Allocatable> {
+        let Roster { set_aside, .. } = self.roster;
+        // Before the node was seen, nothing is known of it.
+        let size = Some(self.allocatable).filter(|size| !size.is_unlimited())?;
+        Some(Allocatable { size, set_aside })
+    }
+
     fn look(&mut self) -> Vec<Change> {
         self.looks += 1;
         self.refresh();
@@ -417,6 +424,7 @@ fn arrival(uid: &PodUid, held: &Held) -> Arrival {
             request: Some(params.request),
             came_with: params.came_with(),
             nature: params.nature,
+            request_rule: params.request_rule,
         },
         label: PodLabel {
             name: held.label(),

@@ -11,19 +11,21 @@ use std::ops::RangeInclusive;
 use walras_core::claim::{CameWith, Claim, Ground, Known, Nature, claim, share_of_request};
 use walras_core::need::Bounds;
 use walras_core::profile::CapRule;
+use walras_core::request::RequestRule;
 use walras_core::resize::{self, Allocation, Autoscaler, UNLIMITED, one_step};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
 use walras_host::config::{cpu_from, latency_from};
 
 use super::find::Qos;
+use super::tables::USE_PREFIX;
 use crate::names;
 use crate::pod::{
     Amounts, Container, Mode, Originals, Pod, Resources, autoscaler_from, container_views,
     has_opted_out, is_static, millicores, owner,
 };
 
-/// A key of a ConfigMap can be no longer.
-const KEY_LONGEST: usize = 253;
+/// A key of a ConfigMap can be no longer than 253, and some begin with something more.
+const KEY_LONGEST: usize = 253 - USE_PREFIX.len();
 /// What a priority multiplies a weight by, at least and at most, in thousandths.
 const PRIORITY_RANGE: (i64, i64) = (100, 10_000);
 
@@ -77,6 +79,8 @@ pub struct Params {
     pub step: Option<RangeInclusive<Millicores>>,
     /// The HorizontalPodAutoscaler that goes by its requests, which stay as they are for that.
     pub scaled_by: Option<String>,
+    /// What becomes of its request.
+    pub request_rule: RequestRule,
     /// Its latency target.
     pub target_latency_ms: Option<f64>,
     /// What is wrong with its annotations, in sentences.
@@ -147,7 +151,13 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         milliseconds above 0",
         |text| latency_from(text.parse().ok()?),
     );
-    let limits: Option<Vec<Millicores>> = views.iter().map(|view| view.limit).collect();
+    let limit: Option<Millicores> = views.iter().map(|view| view.limit).sum();
+    let request_rule = match (&scaled_by, limit) {
+        (Some(_), _) => RequestRule::Scaled,
+        // A resize sets limits as well, and one that was added cannot be taken away again.
+        (None, None) => RequestRule::Kept,
+        (None, Some(_)) => request_rule(mode, qos),
+    };
     Ok(Params {
         qos,
         mode,
@@ -162,9 +172,10 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
         original_request: originals.request(),
         original_limit: originals.limit(),
         request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
-        limit: limits.map(|limits| limits.into_iter().sum()),
+        limit,
         step: one_step(&views, &resize::Rules::DEFAULT),
         scaled_by,
+        request_rule,
         target_latency_ms: target.or(rules.target_latency_ms),
         complaints,
     })
@@ -233,6 +244,17 @@ pub fn capacity(
 ) -> Millicores {
     let spare = allocatable.scale_floor(reserve.complement()).saturating_sub(left_alone);
     spare.max(came_with.min(allocatable.saturating_sub(left_alone)))
+}
+
+/// What becomes of a pod's request. What is only recommended is recommended as it would be done; a
+/// Guaranteed pod's request is its limit.
+const fn request_rule(mode: Mode, qos: Qos) -> RequestRule {
+    match (mode, qos) {
+        (_, Qos::Guaranteed) | (Mode::LimitsOnly | Mode::Restore, _) => RequestRule::Kept,
+        (Mode::Off | Mode::RequestsAndLimits, Qos::Burstable | Qos::BestEffort) => {
+            RequestRule::Follows
+        }
+    }
 }
 
 fn check_eligible(pod: &Pod, rules: &Rules) -> Result<Qos, LeftAlone> {

@@ -19,7 +19,7 @@ use super::link::{Link, Shelf};
 use super::outside::{Kubernetes, Terms};
 use super::pods::{Data, World};
 use super::settle::{Refused, Step, settle};
-use super::tables::{self, Ledger, Tables};
+use super::tables::{self, Kept, Ledger, Tables};
 use super::{NOT_SEEN, Options, identity, recorder};
 use crate::names;
 
@@ -176,8 +176,15 @@ impl<'a> Running<'a> {
     }
 
     fn restore(&mut self, tables: Tables) {
-        for (workload, saved) in tables {
-            self.drive.restore_table(WorkloadKey::new(&workload), saved.as_bytes());
+        for (key, saved) in tables {
+            match tables::kept(&key) {
+                Kept::Table(workload) => {
+                    self.drive.restore_table(WorkloadKey::new(workload), saved.as_bytes());
+                }
+                Kept::Use(workload) => {
+                    self.drive.restore_use(WorkloadKey::new(workload), saved.as_bytes());
+                }
+            }
         }
         let now = self.drive.outside().now();
         self.ledger.loaded(self.drive.node(), now);

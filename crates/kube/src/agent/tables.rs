@@ -23,15 +23,30 @@ pub const BYTES_MAX: usize = 900_000;
 /// The least time between two saves.
 const BETWEEN: Span = Span::from_s(30);
 
-/// Tables as text, by workload.
+/// What begins the name of a record of use, beside that of a table. No workload's name begins with
+/// it: there is no dot in the name of a namespace.
+pub const USE_PREFIX: &str = "use.";
+/// Windows in which use is counted, between two saves for their sake alone: an hour of them. More
+/// often would be a write a second from every few hundred nodes.
+const USE_WINDOWS: u64 = 12;
+/// Tables and records of use as text, by workload.
 pub type Tables = BTreeMap<String, String>;
+
+/// What was kept of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept<'a> {
+    /// A learned table, of this workload.
+    Table(&'a str),
+    /// What it used, for this workload.
+    Use(&'a str),
+}
 
 /// Remembers what was saved last, and when each table last changed.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Whether what was kept is known.
     loaded: bool,
-    seen: BTreeMap<WorkloadKey, Seen>,
+    seen: BTreeMap<String, Seen>,
     saved: u64,
     last: Option<Moment>,
 }
@@ -65,12 +80,14 @@ impl Ledger {
         if !self.loaded {
             return None;
         }
+        let tables = node.tables().map(|(key, table)| (key.as_str().to_owned(), table.updates()));
+        let records = node
+            .records()
+            .map(|(key, record)| (use_key(key), u64::from(record.windows()) / USE_WINDOWS));
         let mut total = 0_u64;
-        for (workload, table) in node.tables() {
-            let updates = table.updates();
+        for (key, updates) in tables.chain(records) {
             total = total.wrapping_add(updates);
-            let seen = self.seen.entry(workload.clone());
-            let seen = seen.or_insert(Seen { updates, changed_at: now });
+            let seen = self.seen.entry(key).or_insert(Seen { updates, changed_at: now });
             if seen.updates != updates {
                 *seen = Seen { updates, changed_at: now };
             }
@@ -79,12 +96,25 @@ impl Ledger {
             return None;
         }
         self.saved = total;
-        let tables = node.tables().map(|(workload, table)| {
-            let changed_at = self.seen.get(workload).map_or(now, |seen| seen.changed_at);
-            (changed_at, workload.as_str().to_owned(), table.save())
+        let tables = node.tables().map(|(key, table)| (key.as_str().to_owned(), table.save()));
+        let records = node.records().map(|(key, record)| (use_key(key), record.save()));
+        let all = tables.chain(records).map(|(key, saved)| {
+            let changed_at = self.seen.get(&key).map_or(now, |seen| seen.changed_at);
+            (changed_at, key, saved)
         });
-        Some(bounded(tables.collect(), BYTES_MAX))
+        Some(bounded(all.collect(), BYTES_MAX))
     }
+}
+
+/// What is kept under this name.
+#[must_use]
+pub fn kept(key: &str) -> Kept<'_> {
+    key.strip_prefix(USE_PREFIX).map_or(Kept::Table(key), Kept::Use)
+}
+
+/// The name that the record of a workload is kept under.
+fn use_key(workload: &WorkloadKey) -> String {
+    format!("{USE_PREFIX}{}", workload.as_str())
 }
 
 /// As many as fit, the latest changed first.
@@ -169,6 +199,7 @@ mod tests {
     use super::*;
     use walras_core::learn::{Action, Experience, LearnConfig, QTable, State};
     use walras_core::profile::Profile;
+    use walras_core::request::UseRecord;
     use walras_core::units::Millicores;
 
     #[test]
@@ -203,6 +234,32 @@ mod tests {
         assert_eq!(ledger.changed(&node, at(62_000)), None, "what was loaded is no news");
         node.table_restored(WorkloadKey::new("new"), learned(2).as_bytes());
         assert!(ledger.changed(&node, at(63_000)).is_some());
+    }
+
+    #[test]
+    fn what_a_workload_used_is_kept_beside_what_it_learned_and_saved_by_the_hour() {
+        let mut node = Node::new(Millicores::new(4000), Profile::API);
+        let mut ledger = Ledger::default();
+        let at = Moment::from_ms;
+        ledger.loaded(&node, at(0));
+        let web = WorkloadKey::new("shop_ReplicaSet_web_app");
+        let mut record = UseRecord::default();
+        let mut windows = |count: u64, node: &mut Node| {
+            for _ in 0..count {
+                record.window_passed(&[Millicores::new(70)]);
+            }
+            node.use_restored(web.clone(), record.save().as_bytes());
+            record.save()
+        };
+        windows(11, &mut node);
+        assert_eq!(ledger.changed(&node, at(1)), None, "not yet an hour");
+        let saved = windows(1, &mut node);
+        let key = "use.shop_ReplicaSet_web_app";
+        let expected = Tables::from([(key.to_owned(), saved)]);
+        assert_eq!(ledger.changed(&node, at(2)), Some(expected));
+        assert_eq!(kept(key), Kept::Use("shop_ReplicaSet_web_app"));
+        assert_eq!(kept("shop_Pod_web_app"), Kept::Table("shop_Pod_web_app"));
+        assert_eq!(ledger.changed(&node, at(3)), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use walras_core::claim::{CameWith, Ground, Known, claim, share_of_request};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts, Why};
 use walras_core::profile::Profile;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid};
 
 use super::{Actuation, Policy, Setting, View};
@@ -119,6 +120,7 @@ impl Policy for Market {
                 request: Some(pod.request),
                 came_with,
                 nature: pod.nature,
+                request_rule: RequestRule::Kept,
             },
             now,
         );

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
+use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 
@@ -269,6 +270,8 @@ fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
             weight: None,
         },
         nature: one_of(rng, &[Nature::Unknown, Nature::Batch, Nature::Service]),
+        // Not drawn, so that what is drawn after it stays what it was.
+        request_rule: RequestRule::ALL[usize::try_from(thousandths % 3).unwrap_or(0)],
     }
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use walras_core::market::Mode;
 use walras_core::node::{Action, MachineSample, Node, Note, Outcome, Why};
 use walras_core::profile::WeightSource;
+use walras_core::request::RequestRule;
 use walras_core::smooth::weight::KernelWeight;
 use walras_core::units::{Millicores, PodUid, Span};
 
@@ -95,6 +96,7 @@ impl Watch {
             Why::Market { .. }
             | Why::Cap { .. }
             | Why::RequestRestored { .. }
+            | Why::Request { .. }
             | Why::Released
             | Why::Forced { .. }
             | Why::Trimmed => {
@@ -123,6 +125,12 @@ impl Watch {
                 promise!(!self.is_contained(action, node), "the cap of a contained pod moved");
             }
             Why::RequestRestored { .. } | Why::Trimmed => {}
+            Why::Request { .. } => {
+                promise!(
+                    pod.request_rule == RequestRule::Follows,
+                    "a request follows use although it is to be kept"
+                );
+            }
         }
         let moved = action.limit != before.limit || action.request != before.request;
         let rested = pod.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms);
@@ -233,7 +241,7 @@ impl Watch {
                     pod.bounds.min()
                 );
             }
-            if let Some(came_with) = pod.came_with.request {
+            if let (Some(came_with), true) = (pod.came_with.request, pod.keeps_request()) {
                 promise!(
                     request == came_with.min(limit),
                     "{uid} requests {request} and came with {came_with}"
@@ -257,7 +265,8 @@ impl Watch {
             WeightSource::Bargaining => {}
             WeightSource::Request => {
                 for (uid, pod) in &self.pods {
-                    let Some(request) = pod.came_with.request else {
+                    let came_with = pod.came_with.request.filter(|_| pod.keeps_request());
+                    let Some(request) = came_with else {
                         continue;
                     };
                     promise!(

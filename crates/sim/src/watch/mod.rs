@@ -15,6 +15,7 @@ use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
 use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
 use walras_core::profile::{CapRule, Estimator, Profile};
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
 use crate::fact::{Fact, Story};
@@ -51,6 +52,7 @@ pub struct Watch {
 struct Seen {
     bounds: Bounds,
     came_with: CameWith,
+    request_rule: RequestRule,
     in_force: InForce,
     added_at: Moment,
     last_change: Option<Moment>,
@@ -61,6 +63,18 @@ struct Seen {
     sampled_since_clearing: bool,
     /// Whether somebody else has set its limit since it arrived.
     found: bool,
+}
+
+// === impl Seen ===
+
+impl Seen {
+    /// Whether it is to request what it came with.
+    fn keeps_request(&self) -> bool {
+        match self.request_rule {
+            RequestRule::Kept | RequestRule::Scaled => true,
+            RequestRule::Follows => false,
+        }
+    }
 }
 
 /// Says which promise broke unless the condition holds.
@@ -145,6 +159,7 @@ impl Watch {
         let seen = Seen {
             bounds: pod.bounds,
             came_with: pod.came_with,
+            request_rule: pod.request_rule,
             in_force,
             added_at: self.now,
             last_change: None,
@@ -319,7 +334,10 @@ impl Watch {
                 promise!(limit_moved, "a cap that did not move");
                 self.free_move_is_right(pod, action)?;
             }
-            Why::RequestRestored { .. } | Why::Contained { .. } | Why::Released => {
+            Why::RequestRestored { .. }
+            | Why::Request { .. }
+            | Why::Contained { .. }
+            | Why::Released => {
                 return Err(Broken("a reason of loose caps".to_owned()));
             }
             Why::Market { need, grant, reason, .. } => {
@@ -524,6 +542,7 @@ mod tests {
                 weight: None,
             },
             nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
         };
         vec![
             Fact::PodAdded { pod: pod("one"), now },

@@ -4,6 +4,7 @@
 //! is not called a cut, and an amount that is named is not on the wrong side of what was set.
 
 use walras_core::node::{Action, InForce, RestsOn, Why};
+use walras_core::request::RequestWhy;
 
 use super::Broken;
 
@@ -45,6 +46,12 @@ pub(super) fn is_true(before: &InForce, action: &Action) -> Result<(), Broken> {
             promise!(request_rose || request_fell, "no request was restored");
             promise!(*named == request, "another request is named than was set");
         }
+        Why::Request { from, to, because } => {
+            promise!(!rose && !fell, "more than the request follows use");
+            promise!(*from == before.request && *to == request, "other requests are named");
+            promise!(request_rose || request_fell, "no request follows use");
+            promise!(!stays(because), "a request that stays has moved");
+        }
         Why::Contained { grant, waiting, .. } => {
             promise!(rose || fell, "who is contained is explained without a change");
             // The largest step may leave some of a raise for later.
@@ -64,4 +71,22 @@ pub(super) fn is_true(before: &InForce, action: &Action) -> Result<(), Broken> {
         }
     }
     Ok(())
+}
+
+/// Whether a reason says that a request stays as it is.
+const fn stays(because: &RequestWhy) -> bool {
+    match because {
+        RequestWhy::Kept
+        | RequestWhy::Scaled
+        | RequestWhy::Unseen
+        | RequestWhy::Waits { .. }
+        | RequestWhy::TooEarly
+        | RequestWhy::NodeBusy => true,
+        RequestWhy::Unsupported
+        | RequestWhy::Followed
+        | RequestWhy::Lowered
+        | RequestWhy::FirstWeek
+        | RequestWhy::Elastic
+        | RequestWhy::NodeFull => false,
+    }
 }

@@ -7,6 +7,7 @@ use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
 use walras_core::profile::Profile;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
 use walras_sim::random::load::{Appetite, Load};
 
@@ -51,6 +52,7 @@ impl Town {
                 request: None,
                 came_with: CameWith { request: None, limit: Some(eater.limit), weight: None },
                 nature: Nature::Unknown,
+                request_rule: RequestRule::Kept,
             };
             node.pod_added(facts, start);
             let load = Load::new(eater.appetite, 1, start);

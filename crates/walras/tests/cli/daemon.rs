@@ -6,6 +6,7 @@ use std::sync::Arc;
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
+use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, PodUid, Weight};
 use walras_host::board::{Board, Identity, PodKind, PodLabel};
 use walras_host::serve::{self, ServeSettings, Server};
@@ -31,6 +32,7 @@ fn daemon() -> Server {
         request: None,
         came_with: CameWith::default(),
         nature: Nature::Unknown,
+        request_rule: RequestRule::Kept,
     };
     let label = PodLabel {
         name: "web".to_owned(),

@@ -1,19 +1,16 @@
 //! One line of a replay: what happened on a node, and when.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
-use walras_core::need::Bounds;
-use walras_core::node::{Loop, MachineSample, PodFacts};
-use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+use walras_core::node::{Allocatable, Loop, MachineSample};
+use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 
-use super::Config;
+use super::{Config, PodAdded};
 use crate::field::{Fields, Place, Problems};
 use crate::json::{self, ReadError};
 use crate::kind::{
-    BargainingWeight, Counter, Cpu, Flag, KernelWeightNumber, Kind, LoopWord, Microseconds,
-    Milliseconds, NatureWord, TABLE_BYTES_MAX, TableHex, Uid, Workload, word,
+    Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds, TABLE_BYTES_MAX, TableHex, Uid,
+    Workload, word,
 };
 use crate::scalar::{Object, Scalar};
 
@@ -51,46 +48,10 @@ pub enum Event {
     Found(Found),
     /// A learned table was brought back from where it was saved.
     TableRestored(TableRestored),
-}
-
-/// A pod arrived. One that is here already starts afresh, with these facts.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct PodAdded {
-    /// The pod's name for as long as it lives.
-    #[schemars(with = "Uid")]
-    pub uid: PodUid,
-    /// What it has in common with the pods before and after it. Default: its uid.
-    #[schemars(with = "Option<Workload>")]
-    pub workload: Option<WorkloadKey>,
-    /// The least it is granted, unless not even the mins fit.
-    #[schemars(with = "Cpu")]
-    pub min_milli: Millicores,
-    /// The most it is granted; at least the min.
-    #[schemars(with = "Cpu")]
-    pub max_milli: Millicores,
-    /// What its claim counts for; rounded to thousandths. Default: 1.
-    #[schemars(with = "Option<BargainingWeight>")]
-    pub weight: Option<Weight>,
-    /// The limit in force; 1024000 or more where there is none.
-    #[schemars(with = "Cpu")]
-    pub limit_milli: Millicores,
-    /// The request in force; at most the limit. Default: its min.
-    #[schemars(with = "Option<Cpu>")]
-    pub request_milli: Option<Millicores>,
-    /// The limit it came with before anybody sized it; 1024000 or more where there was none.
-    /// Default: the limit in force.
-    #[schemars(with = "Option<Cpu>")]
-    pub came_with_limit_milli: Option<Millicores>,
-    /// The request it came with before anybody sized it, where that is known.
-    #[schemars(with = "Option<Cpu>")]
-    pub came_with_request_milli: Option<Millicores>,
-    /// The kernel's weight it came with, from 1 to 10000, where that is ours to divide anew.
-    #[schemars(with = "Option<KernelWeightNumber>")]
-    pub came_with_weight: Option<KernelWeight>,
-    /// What kind of work it does, as far as its owner said so. Default: unknown.
-    #[schemars(with = "Option<NatureWord>")]
-    pub nature: Option<Nature>,
+    /// What a workload used was brought back from where it was saved.
+    UseRestored(UseRestored),
+    /// What requests may add up to is another.
+    Allocatable(AllocatableTold),
 }
 
 /// A pod's counters were read, as the kernel has them in `cpu.stat` and `cpu.pressure`.
@@ -203,6 +164,31 @@ pub struct TableRestored {
     pub saved_hex: Vec<u8>,
 }
 
+/// What a workload used was brought back from where it was saved. What cannot be understood is left
+/// out.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct UseRestored {
+    /// Whose.
+    #[schemars(with = "Workload")]
+    pub workload: WorkloadKey,
+    /// The bytes that were saved, each as two digits. They need not be a record.
+    #[schemars(with = "TableHex")]
+    pub saved_hex: Vec<u8>,
+}
+
+/// What the requests of a node may add up to from now on.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct AllocatableTold {
+    /// What the node has for pods, whatever is kept back of it.
+    #[schemars(with = "Cpu")]
+    pub allocatable_milli: Millicores,
+    /// What those request that are not sized.
+    #[schemars(with = "Cpu")]
+    pub set_aside_milli: Millicores,
+}
+
 /// The `type` of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactType {
@@ -217,6 +203,8 @@ pub(super) enum FactType {
     Latency,
     Found,
     TableRestored,
+    UseRestored,
+    Allocatable,
 }
 
 /// Reads one line of a replay, without its line end. `number` is told in errors.
@@ -246,7 +234,7 @@ pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
 // === impl FactType ===
 
 impl FactType {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Config,
         Self::PodAdded,
         Self::Sample,
@@ -258,6 +246,8 @@ impl FactType {
         Self::Latency,
         Self::Found,
         Self::TableRestored,
+        Self::UseRestored,
+        Self::Allocatable,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -273,6 +263,8 @@ impl FactType {
             Self::Latency => "latency",
             Self::Found => "found",
             Self::TableRestored => "table_restored",
+            Self::UseRestored => "use_restored",
+            Self::Allocatable => "allocatable",
         }
     }
 
@@ -294,6 +286,8 @@ impl FactType {
             Self::Latency => Latency::json_schema(generator),
             Self::Found => Found::json_schema(generator),
             Self::TableRestored => TableRestored::json_schema(generator),
+            Self::UseRestored => UseRestored::json_schema(generator),
+            Self::Allocatable => AllocatableTold::json_schema(generator),
         }
     }
 
@@ -331,6 +325,17 @@ impl FactType {
                 let saved = fields.required::<TableHex>("saved_hex");
                 Event::TableRestored(TableRestored { workload: workload?, saved_hex: saved? })
             }
+            Self::UseRestored => {
+                let workload = fields.required::<Workload>("workload");
+                let saved = fields.required::<TableHex>("saved_hex");
+                Event::UseRestored(UseRestored { workload: workload?, saved_hex: saved? })
+            }
+            Self::Allocatable => {
+                let size = fields.required::<Cpu>("allocatable_milli");
+                let set_aside = fields.required::<Cpu>("set_aside_milli");
+                let (allocatable_milli, set_aside_milli) = (size?, set_aside?);
+                Event::Allocatable(AllocatableTold { allocatable_milli, set_aside_milli })
+            }
         })
     }
 }
@@ -339,7 +344,8 @@ impl Kind for FactType {
     type Meaning = Self;
     const WHAT: &'static str = "\"config\", \"pod_added\", \"sample\", \"machine\", \
                                 \"pod_removed\", \"tick\", \"capacity\", \"applied\", \
-                                \"latency\", \"found\" or \"table_restored\"";
+                                \"latency\", \"found\", \"table_restored\", \
+                                \"use_restored\" or \"allocatable\"";
 
     fn accept(written: &Scalar) -> Option<Self> {
         word(written, &Self::ALL, Self::name)
@@ -347,82 +353,6 @@ impl Kind for FactType {
 
     fn schema() -> Schema {
         schemars::json_schema!({ "enum": Self::ALL.map(Self::name) })
-    }
-}
-
-// === impl PodAdded ===
-
-impl PodAdded {
-    fn read(fields: &mut Fields<'_>) -> Option<Self> {
-        let uid = fields.required::<Uid>("uid");
-        let workload = fields.optional::<Workload>("workload");
-        let min = fields.required::<Cpu>("min_milli");
-        let max = fields.required::<Cpu>("max_milli");
-        let weight = fields.optional::<BargainingWeight>("weight");
-        let limit = fields.required::<Cpu>("limit_milli");
-        let request_milli = fields.optional::<Cpu>("request_milli");
-        let came_with_limit_milli = fields.optional::<Cpu>("came_with_limit_milli");
-        let came_with_request_milli = fields.optional::<Cpu>("came_with_request_milli");
-        let came_with_weight = fields.optional::<KernelWeightNumber>("came_with_weight");
-        let nature = fields.optional::<NatureWord>("nature");
-        if let (Some(min), Some(max)) = (min, max) {
-            fields.ordered(("min_milli", min), ("max_milli", max));
-        }
-        if let (Some(request), Some(limit)) = (request_milli, limit) {
-            fields.ordered(("request_milli", request), ("limit_milli", limit));
-        }
-        let (uid, min_milli, max_milli, limit_milli) = (uid?, min?, max?, limit?);
-        Some(Self {
-            uid,
-            workload,
-            min_milli,
-            max_milli,
-            weight,
-            limit_milli,
-            request_milli,
-            came_with_limit_milli,
-            came_with_request_milli,
-            came_with_weight,
-            nature,
-        })
-    }
-
-    /// What the core is told.
-    #[must_use]
-    pub fn facts(&self) -> PodFacts {
-        PodFacts {
-            uid: self.uid.clone(),
-            workload: self.workload.clone(),
-            bounds: Bounds::new(self.min_milli, self.max_milli),
-            weight: self.weight.unwrap_or_default(),
-            limit: self.limit_milli,
-            request: self.request_milli,
-            came_with: CameWith {
-                request: self.came_with_request_milli,
-                limit: Some(self.came_with_limit_milli.unwrap_or(self.limit_milli))
-                    .filter(|limit| !limit.is_unlimited()),
-                weight: self.came_with_weight,
-            },
-            nature: self.nature.unwrap_or_default(),
-        }
-    }
-}
-
-impl From<&PodFacts> for PodAdded {
-    fn from(facts: &PodFacts) -> Self {
-        Self {
-            uid: facts.uid.clone(),
-            workload: facts.workload.clone(),
-            min_milli: facts.bounds.min(),
-            max_milli: facts.bounds.max(),
-            weight: Some(facts.weight),
-            limit_milli: facts.limit,
-            request_milli: facts.request,
-            came_with_limit_milli: Some(facts.came_with.limit.unwrap_or(Millicores::UNLIMITED)),
-            came_with_request_milli: facts.came_with.request,
-            came_with_weight: facts.came_with.weight,
-            nature: Some(facts.nature),
-        }
     }
 }
 
@@ -445,6 +375,34 @@ impl TableRestored {
     pub fn new(workload: WorkloadKey, saved: &[u8]) -> Self {
         let saved = saved.get(..TABLE_BYTES_MAX).unwrap_or(saved);
         Self { workload, saved_hex: saved.to_vec() }
+    }
+}
+
+// === impl UseRestored ===
+
+impl UseRestored {
+    /// The record that was saved as these bytes. Of what is too long for one, only as much is kept
+    /// as makes it too long.
+    #[must_use]
+    pub fn new(workload: WorkloadKey, saved: &[u8]) -> Self {
+        let saved = saved.get(..TABLE_BYTES_MAX).unwrap_or(saved);
+        Self { workload, saved_hex: saved.to_vec() }
+    }
+}
+
+// === impl AllocatableTold ===
+
+impl AllocatableTold {
+    /// What the core is told.
+    #[must_use]
+    pub const fn told(&self) -> Allocatable {
+        Allocatable { size: self.allocatable_milli, set_aside: self.set_aside_milli }
+    }
+}
+
+impl From<Allocatable> for AllocatableTold {
+    fn from(told: Allocatable) -> Self {
+        Self { allocatable_milli: told.size, set_aside_milli: told.set_aside }
     }
 }
 
@@ -516,7 +474,7 @@ mod tests {
             check(r#"{"type": "pod_addet", "at_ms": 1}"#),
             "line 17: type: \"pod_addet\" is not \"config\", \"pod_added\", \"sample\", \
              \"machine\", \"pod_removed\", \"tick\", \"capacity\", \"applied\", \"latency\", \
-             \"found\" or \"table_restored\""
+             \"found\", \"table_restored\", \"use_restored\" or \"allocatable\""
         );
         assert!(check("{}").starts_with("line 17: type: is missing; it must be \"config\""));
     }

@@ -5,6 +5,7 @@
 
 mod config;
 mod fact;
+mod pod;
 mod run;
 mod tick;
 mod write;
@@ -18,9 +19,10 @@ use crate::schema;
 
 pub use self::config::Config;
 pub use self::fact::{
-    Applied, Capacity, Event, Fact, Found, Latency, MachineTaken, PodAdded, PodRemoved,
-    SampleTaken, TableRestored, Tick, parse_line,
+    AllocatableTold, Applied, Capacity, Event, Fact, Found, Latency, MachineTaken, PodRemoved,
+    SampleTaken, TableRestored, Tick, UseRestored, parse_line,
 };
+pub use self::pod::PodAdded;
 pub use self::run::{Replay, Ticked};
 pub use self::tick::TickLine;
 pub use self::write::write_line;

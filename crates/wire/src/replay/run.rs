@@ -105,6 +105,10 @@ fn take_in(node: &mut Node, at: Moment, event: &Event) -> Option<Outcome> {
         Event::TableRestored(table) => {
             node.table_restored(table.workload.clone(), &table.saved_hex);
         }
+        Event::UseRestored(record) => {
+            node.use_restored(record.workload.clone(), &record.saved_hex);
+        }
+        Event::Allocatable(told) => node.allocatable_changed(told.told()),
     }
     None
 }
@@ -129,6 +133,8 @@ impl FactType {
             Event::Latency(_) => Self::Latency,
             Event::Found(_) => Self::Found,
             Event::TableRestored(_) => Self::TableRestored,
+            Event::UseRestored(_) => Self::UseRestored,
+            Event::Allocatable(_) => Self::Allocatable,
             Event::Machine(_) => Self::Machine,
         }
     }
@@ -139,6 +145,8 @@ mod tests {
     use super::*;
     use crate::replay::parse_line;
     use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
+    use walras_core::request::UseRecord;
+    use walras_core::units::Millicores;
 
     const CONFIG: &str = r#"{"type": "config", "capacity_milli": 4000}"#;
     const WEB: &str = r#"{"type": "pod_added", "at_ms": 0, "uid": "web", "min_milli": 100,
@@ -231,6 +239,28 @@ mod tests {
             assert!(told.ends_with(&format!("is not {digits}")), "{told}");
             assert!(told.len() < 300, "{told}");
         }
+    }
+
+    #[test]
+    fn what_a_workload_used_is_brought_back() {
+        let mut record = UseRecord::default();
+        record.window_passed(&[Millicores::new(70)]);
+        let hex: String = record.save().bytes().map(|byte| format!("{byte:02x}")).collect();
+        let restored = |hex: &str| {
+            format!(
+                r#"{{"type": "use_restored", "at_ms": 0, "workload": "w", "saved_hex": "{hex}"}}"#
+            )
+        };
+        let mut replay = Replay::new();
+        for line in [CONFIG, &restored(&hex)] {
+            let fact = parse_line(line.as_bytes(), 1).unwrap();
+            replay.take_in(1, &fact).unwrap();
+        }
+        let records: Vec<_> = replay.node().unwrap().records().map(|(_, one)| one).collect();
+        assert_eq!(records, [&record]);
+        let tick = r#"{"type": "tick", "loop": "slow", "at_ms": 0}"#;
+        let told = check(&[CONFIG, &restored("7b"), tick]);
+        assert!(told.contains("w: what it used was refused, starts afresh: "), "{told}");
     }
 
     #[test]

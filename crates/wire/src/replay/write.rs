@@ -6,9 +6,9 @@
 use std::fmt::Write;
 
 use walras_core::profile::Profile;
-use walras_core::units::PodUid;
+use walras_core::units::{PodUid, WorkloadKey};
 
-use super::{Config, Event, Fact, PodAdded, SampleTaken, TableRestored};
+use super::{Config, Event, Fact, PodAdded, SampleTaken};
 
 /// Appends the line of `fact` to `line`, with its line end.
 pub fn write_line(fact: &Fact, line: &mut String) {
@@ -66,7 +66,16 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
         }
         Event::TableRestored(table) => {
             begin("table_restored")?;
-            put_table(table, line)
+            put_saved(&table.workload, &table.saved_hex, line)
+        }
+        Event::UseRestored(record) => {
+            begin("use_restored")?;
+            put_saved(&record.workload, &record.saved_hex, line)
+        }
+        Event::Allocatable(told) => {
+            begin("allocatable")?;
+            let (size, set_aside) = (told.allocatable_milli.get(), told.set_aside_milli.get());
+            write!(line, ",\"allocatable_milli\":{size},\"set_aside_milli\":{set_aside}")
         }
     }
 }
@@ -112,6 +121,9 @@ fn put_pod(pod: &PodAdded, line: &mut String) -> std::fmt::Result {
     if let Some(nature) = pod.nature {
         write!(line, ",\"nature\":\"{}\"", nature.name())?;
     }
+    if let Some(rule) = pod.request_rule {
+        write!(line, ",\"request_rule\":\"{}\"", rule.name())?;
+    }
     Ok(())
 }
 
@@ -127,9 +139,9 @@ fn put_sample(sample: &SampleTaken, line: &mut String) -> std::fmt::Result {
     }
 }
 
-fn put_table(table: &TableRestored, line: &mut String) -> std::fmt::Result {
-    write!(line, ",\"workload\":{},\"saved_hex\":\"", quoted(table.workload.as_str()))?;
-    for byte in &table.saved_hex {
+fn put_saved(workload: &WorkloadKey, saved: &[u8], line: &mut String) -> std::fmt::Result {
+    write!(line, ",\"workload\":{},\"saved_hex\":\"", quoted(workload.as_str()))?;
+    for byte in saved {
         write!(line, "{byte:02x}")?;
     }
     line.push('"');

@@ -20,6 +20,7 @@ pub(super) const fn lasts(why: &Why) -> bool {
         Why::Market { .. }
         | Why::Cap { .. }
         | Why::RequestRestored { .. }
+        | Why::Request { .. }
         | Why::Released
         | Why::Forced { .. }
         | Why::Trimmed => true,
@@ -63,6 +64,7 @@ impl Params {
         self.bounds == other.bounds
             && self.weight == other.weight
             && self.nature == other.nature
+            && self.request_rule == other.request_rule
             && self.came_with() == other.came_with()
             && self.workload == other.workload
             && self.target_latency_ms == other.target_latency_ms

@@ -148,3 +148,28 @@ fn what_a_pod_sets_aside_is_what_kubernetes_counts() {
     assert_eq!(check(limit, &[""], "Running"), 1000);
     assert_eq!(check(limit, &[&both], "Failed"), 0);
 }
+
+#[test]
+fn a_request_follows_use_only_where_requests_may_change() {
+    let rule = |mode: &str, class: &str, more: &str| rule_of(mode, class, more, r#""cpu": "1""#);
+    assert_eq!(rule("requests-and-limits", "Burstable", ""), "follows");
+    assert_eq!(rule("off", "Burstable", ""), "follows", "so that what is recommended is true");
+    assert_eq!(rule("limits-only", "Burstable", ""), "kept");
+    assert_eq!(rule("restore", "Burstable", ""), "kept");
+    assert_eq!(rule("requests-and-limits", "Guaranteed", ""), "kept", "its limit says it");
+    let scaled = r#", "walras.dev/autoscaler": "HorizontalPodAutoscaler/web""#;
+    assert_eq!(rule("requests-and-limits", "Burstable", scaled), "scaled");
+    assert_eq!(rule_of("requests-and-limits", "Burstable", "", ""), "kept", "without a limit");
+}
+
+/// What becomes of the request of a pod with these annotations and limits.
+fn rule_of(mode: &str, class: &str, more: &str, limits: &str) -> &'static str {
+    let text = format!(
+        r#"{{"metadata": {{"name": "web", "annotations": {{"walras.dev/mode": "{mode}"{more}}}}},
+            "spec": {{"containers": [{{"name": "app", "resources":
+              {{"requests": {{"cpu": "1"}}, "limits": {{{limits}}}}}}}]}},
+            "status": {{"phase": "Running", "qosClass": "{class}"}}}}"#
+    );
+    let rules = Rules { guaranteed: true, ..rules() };
+    judge(&serde_json::from_str(&text).unwrap(), None, &rules).unwrap().request_rule.name()
+}

@@ -88,7 +88,9 @@ impl Ledger {
             | Event::Capacity(_)
             | Event::Applied(_)
             | Event::Latency(_)
-            | Event::TableRestored(_) => {}
+            | Event::TableRestored(_)
+            | Event::UseRestored(_)
+            | Event::Allocatable(_) => {}
         }
     }
 

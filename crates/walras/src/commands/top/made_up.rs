@@ -49,6 +49,7 @@ fn pod(name: &str, usage_milli: u64) -> PodState {
         grant_reason: None,
         reduction_ratio: Some(0.17),
         request_milli: 350,
+        request_reason: None,
         limit_milli: 1000,
         lent_milli: 0,
         suggested: None,
