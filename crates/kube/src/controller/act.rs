@@ -124,7 +124,7 @@ pub(super) async fn write_status(
     shared.store.allocation_written(key, answer.clone());
     if !answer.same_but_for_status(allocation) {
         // The answer is the first to show the new wish; the watch will show nothing that differs.
-        shared.look_at(key.clone());
+        shared.look_at_family(key.clone());
     }
     Ok(answer)
 }

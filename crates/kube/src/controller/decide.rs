@@ -8,11 +8,12 @@ use walras_core::resize::{
     Allocation, Asked, Autoscaler, ContainerPatch, History, Note, Original, Pending, Plan,
     PodFault, PodView, QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
 };
-use walras_core::units::{Moment, Span};
+use walras_core::units::{Millicores, Moment, Span};
 
 use super::clock::moment;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
+use super::siblings::with_siblings;
 use crate::crd::{Phase, name_of};
 use crate::names::{self, node_label};
 use crate::pod::{Mode, mark_of};
@@ -39,6 +40,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) pod: Option<&'a PodFacts>,
     /// Who else sizes the pod, or goes by its requests.
     pub(crate) autoscaler: Option<&'a Autoscaler>,
+    /// The largest request that is suggested for a pod of its workload.
+    pub(crate) siblings: Option<Millicores>,
     pub(crate) namespace_mode: Option<&'a str>,
     /// Where this controller runs.
     pub(crate) own_namespace: &'a str,
@@ -141,7 +144,10 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
             return refuse("InvalidDesiredCPU", because.clone());
         }
         (Mode::LimitsOnly, Ok(desired)) => Wish::Limits(*desired),
-        (Mode::RequestsAndLimits, Ok(desired)) => Wish::RequestsAndLimits(*desired),
+        (Mode::RequestsAndLimits, Ok(desired)) => {
+            let siblings = situation.siblings.filter(|_| situation.settings.requests_follow_use);
+            Wish::RequestsAndLimits(with_siblings(*desired, came_with(pod, view), siblings))
+        }
     };
     if let Err(because) = &pod.originals {
         // What it came with could not be given back later.
@@ -163,6 +169,15 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
             next: Some(until),
         }),
         Plan::Skip { because } => skip(situation, pod, &wish, view, &history, &rules, &because),
+    }
+}
+
+/// The request that a pod came with.
+fn came_with(pod: &PodFacts, view: &PodView) -> Millicores {
+    match &pod.originals {
+        Ok(Some(originals)) => originals.iter().filter_map(|one| one.request).sum(),
+        // Nobody changed it yet; where that cannot be read, it is refused.
+        Ok(None) | Err(_) => view.containers.iter().filter_map(|one| one.request).sum(),
     }
 }
 

@@ -18,6 +18,7 @@ mod metrics;
 mod queue;
 mod reconcile;
 mod settings;
+mod siblings;
 #[cfg(feature = "browser")]
 mod staged;
 mod state;
@@ -250,6 +251,14 @@ impl Shared {
     /// Something changed that may matter to `key`.
     fn look_at(&self, key: Key) {
         self.queue.add(key, self.clock.now());
+    }
+
+    /// Something changed that may matter to `key`, or to others by what it suggests for it.
+    fn look_at_family(&self, key: Key) {
+        for sibling in self.store.suggested(&key) {
+            self.look_at(sibling);
+        }
+        self.look_at(key);
     }
 
     /// Something changed that may matter to all, or to all of one namespace.

@@ -46,6 +46,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         allocation: &gathered.allocation,
         pod: gathered.pod.as_deref(),
         autoscaler: gathered.autoscaler.as_ref(),
+        siblings: gathered.siblings,
         namespace_mode: gathered.namespace_mode.as_deref(),
         own_namespace: &shared.namespace,
         settings: &gathered.settings,

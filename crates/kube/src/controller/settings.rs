@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use walras_core::profile::Profile;
+use walras_core::profile::{CapRule, Profile};
 use walras_core::resize::Rules;
 use walras_core::units::Span;
 
@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) excluded: BTreeSet<String>,
     /// How far one resize may go, as agents have it from the constants of the market.
     pub(crate) steps: Rules,
+    /// Whether agents follow what workloads use with their requests.
+    pub(crate) requests_follow_use: bool,
     /// What is said without effect, in sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             manage_guaranteed: Rules::DEFAULT.manage_guaranteed,
             excluded: names::excluded_namespaces(""),
             steps: Rules::of(&Profile::API),
+            requests_follow_use: true,
             notes: Vec::new(),
         }
     }
@@ -104,11 +107,18 @@ impl Settings {
         if let Some(text) = data.get(EXCLUDED) {
             settings.excluded = names::excluded_namespaces(text);
         }
-        (settings.steps, settings.notes) = match AgentConfig::read(data, |_| None) {
-            Ok(config) => (Rules::of(&config.profile), config.notes),
+        match AgentConfig::read(data, |_| None) {
+            Ok(config) => {
+                settings.steps = Rules::of(&config.profile);
+                settings.requests_follow_use = config.profile.cap_rule == CapRule::Loose;
+                settings.notes = config.notes;
+            }
             // Agents say what is wrong, and go on with what held before as well.
-            Err(_) => (old.steps, old.notes.clone()),
-        };
+            Err(_) => {
+                (settings.steps, settings.notes) = (old.steps, old.notes.clone());
+                settings.requests_follow_use = old.requests_follow_use;
+            }
+        }
         (settings, problems)
     }
 

@@ -97,6 +97,7 @@ impl Staged {
                 allocation: &gathered.allocation,
                 pod: gathered.pod.as_deref(),
                 autoscaler: gathered.autoscaler.as_ref(),
+                siblings: gathered.siblings,
                 namespace_mode: gathered.namespace_mode.as_deref(),
                 own_namespace: &self.shared.namespace,
                 settings: &gathered.settings,

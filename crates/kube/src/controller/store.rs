@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use walras_core::resize::{Autoscaler, Pending};
-use walras_core::units::{Moment, Span};
+use walras_core::units::{Millicores, Moment, Span};
 
 use super::autoscalers::{Autoscalers, autoscaler_of};
 use super::decide::Memory;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::settings::Settings;
+use super::siblings::{Siblings, family};
 use crate::autoscaler::Scaler;
 use crate::crd::name_of;
 use crate::names;
@@ -49,6 +50,7 @@ struct Inner {
     problems: Vec<String>,
     horizontal: Autoscalers,
     vertical: Autoscalers,
+    siblings: Siblings,
     memory: BTreeMap<Key, Memory>,
     synced: BTreeSet<Kind>,
 }
@@ -64,6 +66,7 @@ impl Default for Inner {
             problems: Vec::new(),
             horizontal: Autoscalers::default(),
             vertical: Autoscalers::default(),
+            siblings: Siblings::default(),
             memory: BTreeMap::new(),
             synced: BTreeSet::new(),
         }
@@ -77,6 +80,8 @@ pub(crate) struct Gathered {
     pub(crate) pod: Option<Arc<PodFacts>>,
     /// Who else sizes the pod, or goes by its requests.
     pub(crate) autoscaler: Option<Autoscaler>,
+    /// The largest request that is suggested for a pod of its workload.
+    pub(crate) siblings: Option<Millicores>,
     pub(crate) namespace_mode: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) memory: Memory,
@@ -157,11 +162,23 @@ impl Store {
         }
     }
 
-    /// An allocation is gone, and with it everything that is remembered of it.
-    pub(crate) fn allocation_gone(&self, key: &Key) {
+    /// An allocation is gone, and with it everything that is remembered of it. Whom that concerns.
+    pub(crate) fn allocation_gone(&self, key: &Key) -> Vec<Key> {
         let mut inner = self.inner();
         inner.allocations.remove(key);
         inner.memory.remove(key);
+        inner.siblings.suggested(key, None)
+    }
+
+    /// Takes in what an allocation suggests for the siblings of its pod. Whom that concerns.
+    pub(crate) fn suggested(&self, key: &Key) -> Vec<Key> {
+        let mut inner = self.inner();
+        let suggestion = inner.allocations.get(key).and_then(|allocation| {
+            let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod))?;
+            let request = allocation.desired.as_ref().ok()?.request;
+            Some((family(&key.namespace, pod)?, request))
+        });
+        inner.siblings.suggested(key, suggestion)
     }
 
     /// What a namespace says of the mode, and whether that is new.
@@ -285,6 +302,7 @@ impl Store {
         let autoscaler = pod.as_deref().and_then(|pod| inner.autoscaler(&key.namespace, pod));
         Some(Gathered {
             autoscaler,
+            siblings: inner.siblings.largest(key),
             namespace_mode: inner.namespaces.get(&key.namespace).cloned(),
             settings: inner.settings.clone(),
             allocation,
@@ -433,6 +451,41 @@ mod tests {
         store.others_acted();
         let expected = Memory { asked: None, not_before: None, failures: 0, ..memory };
         assert_eq!(store.gather(&key).unwrap().memory, expected);
+    }
+
+    #[test]
+    fn pods_of_one_workload_know_the_largest_request_that_is_suggested_for_any() {
+        let store = Store::default();
+        let see = |name: &str, uid: &str, version: u64, request: &str| {
+            let owner = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9c7",
+                "uid": "r1", "controller": true });
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": { "name": name, "namespace": "shop", "uid": uid,
+                    "resourceVersion": "1", "labels": { "pod-template-hash": "5d9c7" },
+                    "ownerReferences": [owner] },
+                "spec": { "containers": [{ "name": "app" }] },
+            }))
+            .unwrap();
+            store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
+            let object: PodAllocation = serde_json::from_value(json!({
+                "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+                "metadata": { "name": format!("shop-{name}"), "namespace": "shop",
+                    "resourceVersion": version.to_string() },
+                "spec": { "namespace": "shop", "podName": name,
+                    "desiredCPURequest": request, "desiredCPULimit": "300m" },
+            }))
+            .unwrap();
+            let key = Key::of(&object.metadata);
+            store.allocation_seen(&key, AllocationFacts::of(object));
+            let concerned = store.suggested(&key);
+            let largest = store.gather(&key).unwrap().siblings.unwrap().get();
+            (concerned.len(), largest)
+        };
+        assert_eq!(see("web-1", "u1", 1, "150m"), (0, 150));
+        assert_eq!(see("web-2", "u2", 1, "100m"), (0, 150));
+        assert_eq!(see("web-2", "u2", 2, "200m"), (1, 200), "the other is looked at again");
+        let gone = store.allocation_gone(&Key::new("shop", "shop-web-2"));
+        assert_eq!(gone, [Key::new("shop", "shop-web-1")]);
     }
 
     /// How many are infeasible and how many deferred, and for how long.

@@ -167,12 +167,14 @@ struct Autoscalers(Arc<Shared>, Kind);
 impl Take<PodAllocation> for Allocations {
     fn seen(&self, key: &Key, object: PodAllocation) {
         if self.0.store.allocation_seen(key, AllocationFacts::of(object)) {
-            self.0.look_at(key.clone());
+            self.0.look_at_family(key.clone());
         }
     }
 
     fn gone(&self, key: &Key) {
-        self.0.store.allocation_gone(key);
+        for sibling in self.0.store.allocation_gone(key) {
+            self.0.look_at(sibling);
+        }
         self.0.queue.forget(key);
     }
 
@@ -187,13 +189,13 @@ impl Take<PodAllocation> for Allocations {
 impl Take<Pod> for Pods {
     fn seen(&self, key: &Key, object: Pod) {
         if let Some(allocation) = self.0.store.pod_seen(key, PodFacts::of(&object)) {
-            self.0.look_at(allocation);
+            self.0.look_at_family(allocation);
         }
     }
 
     fn gone(&self, key: &Key) {
         if let Some(allocation) = self.0.store.pod_gone(key) {
-            self.0.look_at(allocation);
+            self.0.look_at_family(allocation);
         }
     }
 

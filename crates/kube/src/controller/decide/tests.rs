@@ -4,7 +4,6 @@ use super::*;
 use crate::crd::PodAllocation;
 use crate::pod::Pod;
 use serde_json::{Value, json};
-use walras_core::units::Millicores;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const NOW: Moment = Moment::from_ms(NOW_MS);
@@ -16,6 +15,7 @@ struct Case {
     settings: Settings,
     memory: Memory,
     autoscaler: Option<Autoscaler>,
+    siblings: Option<u64>,
     acts_since: Moment,
 }
 
@@ -43,6 +43,7 @@ impl Case {
             settings: Settings::default(),
             memory: Memory::default(),
             autoscaler: None,
+            siblings: None,
             acts_since: Moment::ORIGIN,
         }
     }
@@ -60,6 +61,7 @@ impl Case {
             allocation: &AllocationFacts::of(object),
             pod: Some(&PodFacts::of(&pod)),
             autoscaler: self.autoscaler.as_ref(),
+            siblings: self.siblings.map(Millicores::new),
             namespace_mode: None,
             own_namespace: "mbcas-system",
             settings: &self.settings,
@@ -177,6 +179,20 @@ fn requests_are_left_alone_where_a_horizontal_autoscaler_goes_by_them() {
     assert_eq!(case.check(), "app 100m/300m");
     let Decision::Resize { notes, .. } = case.decide() else { panic!("not asked") };
     assert_eq!(notes, [Note::RequestsLeftAlone { autoscaler: "web".to_owned() }]);
+}
+
+#[test]
+fn a_request_is_not_lowered_below_what_siblings_on_other_nodes_need() {
+    let request = |request| json!(request);
+    let mut case = Case::usual().change("allocation/spec/desiredCPURequest", request("60m"));
+    assert_eq!(case.check(), "app 60m/300m");
+    case.siblings = Some(80);
+    assert_eq!(case.check(), "app 80m/300m");
+    case.siblings = Some(900);
+    assert_eq!(case.check(), "app 100m/300m", "no more than it came with");
+    // Where requests follow limits, each pod has its own.
+    case.settings.requests_follow_use = false;
+    assert_eq!(case.check(), "app 60m/300m");
 }
 
 #[test]
