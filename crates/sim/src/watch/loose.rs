@@ -2,8 +2,9 @@
 //!
 //! A fast tick raises, or follows with a contained pod, and leaves requests alone. After a slow
 //! tick nobody who is not contained is below what it came with or has a right to, unless a cooldown
-//! or the largest step holds it; requests are what the pods came with; weights add up, each at
-//! least the part of the node that is its right; and nobody is contained while CPU is not scarce.
+//! or the largest step holds it; requests that are to be kept are what the pods came with; weights
+//! add up, each at least the part of the node that is its right; and nobody is contained while CPU
+//! is not scarce.
 
 use std::collections::BTreeSet;
 
