@@ -15,6 +15,7 @@ use walras_sim::scenario::trace::Format;
 
 use crate::cluster::ControllerArgs;
 use crate::commands::agent::{AGENT_HELP, AgentArgs};
+use crate::commands::clear::ClearArgs;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, CONTROLLER_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP,
@@ -127,27 +128,6 @@ pub(crate) struct DemoLoadArgs {
     /// How long requests arrive
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
-}
-
-/// How to clear.
-#[derive(Debug, Args)]
-pub(crate) struct ClearArgs {
-    /// The market as JSON; - is standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    pub(crate) file: PathBuf,
-    /// By whose rules: as a daemon with this profile would divide it
-    #[arg(long, value_enum, default_value_t = ProfileChoice::Direct)]
-    pub(crate) profile: ProfileChoice,
-    /// How to share what is left above the rights when CPU is scarce, whatever the file says; where
-    /// neither says anything, the profile's: nash, except in seed
-    #[arg(long, value_enum)]
-    pub(crate) fairness: Option<FairnessChoice>,
-    /// Print JSON for programs, not a table for people
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the JSON Schema of input and output, and read nothing
-    #[arg(long)]
-    pub(crate) schema: bool,
 }
 
 /// How to replay.

@@ -40,12 +40,11 @@ Examples:
   walras demo --json | jq '.phases[] | {policy, web_throttled_period_ratio}'
 
 Starts five workloads as processes in cgroups of their own: steady, web (a service with bursts),
-batch, sleeper (idle, until it wants what it has a right to), and greedy, which takes all it can get.
-First under static limits of the kind people
-set (40, 25, 25, 30 and 20 % of the machine), then with the same load under the market, which is the
-loop of `walras host --act`. It uses at most 8 cores, ends with a table and writes a page with
-pictures. Everything is removed at the end, also after Ctrl-C; what is left after a kill -9 is
-removed by the next run.
+batch, sleeper (idle, until it wants what it has a right to), and greedy, which takes all it can
+get. First under static limits of the kind people set (40, 25, 25, 30 and 20 % of the machine), then
+with the same load under the market, which is the loop of `walras host --act`. It uses at most 8
+cores, ends with a table and writes a page with pictures. Everything is removed at the end, also
+after Ctrl-C; what is left after a kill -9 is removed by the next run.
 
 Cgroups take root. Without, or where none can be written, the same workloads run in the simulator,
 and the output says so.
@@ -54,7 +53,8 @@ The JSON is {\"simulated\", \"because\", \"cores\", \"seconds_per_phase\", \"sum
 \"report\", \"phases\": [{\"policy\", \"web_throttled_period_ratio\",
 \"web_latency_p50_ms\", \"web_latency_p95_ms\", \"web_latency_p99_ms\",
 \"web_requests\", \"web_unanswered\", \"batch_core_s\",
-\"greedy_share_ratio\", \"sleeper_first_second_ratio\", \"allocated_core_s\", \"used_core_s\", \"changes\",
+\"greedy_share_ratio\", \"sleeper_first_second_ratio\", \"allocated_core_s\",
+\"used_core_s\", \"changes\",
 \"workloads\": [{\"name\", \"allocated_core_s\", \"used_core_s\", \"periods\",
 \"throttled_periods\"}]}]}.
 ",
@@ -253,7 +253,8 @@ number of threads.
 The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"core_hours\",
 \"request_core_hours\", \"used_core_hours\", \"slack_ratio\", \"throttled_period_ratio\",
 \"latency_p50_ms\", \"latency_p95_ms\", \"latency_p99_ms\", \"slo_violation_minutes\",
-\"batch_completion_s\", \"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\", \"vs_oracle\"}]}]}.
+\"batch_completion_s\", \"resizes_per_pod_hour\", \"reaction_s\", \"jain_index\",
+\"vs_oracle\"}]}]}.
 What there is none of is null. Where pods say what memory they take, there are memory_peak_mib and
 memory_mean_mib as well.
 ",

@@ -136,9 +136,9 @@ fn policy(facts: &Facts) -> Plan {
     Plan::Run { needs: vec![Need::Tool(tools::CARGO_DENY)], steps, note }
 }
 
-/// `cargo test` for the product's packages. Always all of them with all of their features, whichever
-/// tests are chosen then: another set of packages would be another set of features of what they
-/// depend on, and all of that would be compiled again.
+/// `cargo test` for the product's packages. Always all of them with all of their features,
+/// whichever tests are chosen then: another set of packages would be another set of features of
+/// what they depend on, and all of that would be compiled again.
 fn product_tests(facts: &Facts) -> Call {
     let call = Call::cargo("test --workspace --exclude xtask");
     let call = if facts.has_fuzz() { call.args("--exclude").arg(FUZZ_PACKAGE) } else { call };

@@ -142,8 +142,9 @@ pub fn reward(outcome: &Outcome) -> f64 {
     total
 }
 
-/// What a pod asks for by `action`, before the price: its usage times the action's factor. Throttling
-/// hides what it would use, so above a twentieth of it the answer grows with it, up to three times.
+/// What a pod asks for by `action`, before the price: its usage times the action's factor.
+/// Throttling hides what it would use, so above a twentieth of it the answer grows with it, up to
+/// three times.
 #[must_use]
 pub fn asked(usage: Millicores, throttling: Ratio, action: Action) -> Millicores {
     const COUNTS_ABOVE: Ratio = Ratio::from_percent(5);

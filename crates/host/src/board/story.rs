@@ -64,8 +64,8 @@ fn suggested(pod: &PodState) -> String {
         many => format!("{many} changes"),
     };
     format!(
-        "Walras only watches here. By now it would have set a request of {} and a limit of {}, with \
-         {times} in the last hour.",
+        "Walras only watches here. By now it would have set a request of {} and a limit of {}, \
+         with {times} in the last hour.",
         milli(request_milli),
         milli(limit_milli)
     )

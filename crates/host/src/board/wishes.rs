@@ -1,9 +1,9 @@
 //! What a daemon that only watches would do to one pod, as a summary: what it would set by now, and
 //! how often it would have changed that in the last hour.
 //!
-//! While nothing is written nothing is relieved, so the same wish comes back at every tick, a little
-//! different each time. Only one that departs from the last by more than a tenth counts: the one
-//! before it would have been enough.
+//! While nothing is written nothing is relieved, so the same wish comes back at every tick, a
+//! little different each time. Only one that departs from the last by more than a tenth counts: the
+//! one before it would have been enough.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! One file per command. Each reads, asks the core, and writes; deciding is not done here.
 
 pub(crate) mod agent;
-mod clear;
+pub(crate) mod clear;
 mod completions;
 mod controller;
 mod crds;

@@ -235,7 +235,9 @@ impl Installed {
     /// What the agent says of its node.
     pub(crate) fn agent_state(&self) -> Result<Value> {
         let address = self.agent.as_ref().context("no agent")?.address;
-        Ok(serde_json::from_str(&get(address, "/api/v1/state")?)?)
+        let answer = get(address, "/api/v1/state")?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
+        Ok(serde_json::from_str(body)?)
     }
 
     /// A pod of the load generator, with this request and this limit, on the real node.

@@ -1,6 +1,7 @@
 //! One clearing as a message: a market as JSON in, who gets what as JSON out.
 //!
-//! `walras clear` reads with [`read`], which takes the profile by which needs are estimated, clears with [`Market::clear`] and writes a [`ClearOutput`].
+//! `walras clear` reads with [`read`], which takes the profile by which needs are estimated, clears
+//! with [`Market::clear`] and writes a [`ClearOutput`].
 //! Grants come in the order of the input, while the core is asked in uid order: who gets the last
 //! millicore does not depend on how the input was sorted.
 

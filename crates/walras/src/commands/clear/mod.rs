@@ -4,15 +4,38 @@ mod sentence;
 mod table;
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use clap::Args;
 use walras_core::market::Clearing;
 use walras_core::profile::Profile;
 use walras_wire::market::{self, ClearOutput, Market};
 
-use crate::cli::ClearArgs;
+use crate::cli::{FairnessChoice, ProfileChoice};
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::screen::{self, Look};
+
+/// How to clear.
+#[derive(Debug, Args)]
+pub(crate) struct ClearArgs {
+    /// The market as JSON; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// By whose rules: as a daemon with this profile would divide it
+    #[arg(long, value_enum, default_value_t = ProfileChoice::Direct)]
+    profile: ProfileChoice,
+    /// How to share what is left above the rights when CPU is scarce, whatever the file says; where
+    /// neither says anything, the profile's: nash, except in seed
+    #[arg(long, value_enum)]
+    fairness: Option<FairnessChoice>,
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    json: bool,
+    /// Print the JSON Schema of input and output, and read nothing
+    #[arg(long)]
+    schema: bool,
+}
 
 /// Reads a market, clears it, and prints the outcome.
 pub(crate) fn run(args: &ClearArgs) -> Result<(), Failure> {
