@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use walras_kube::pod::millicores;
 use walras_testbed::wait_for;
 
-use crate::installed::{Installed, PATIENCE, Place, SYSTEM};
+use crate::installed::{Installed, PATIENCE, Place, SYSTEM, get};
 
 /// How long a burst of load lasts.
 const BURST: Duration = Duration::from_secs(30);
@@ -285,16 +285,41 @@ fn check_sums(installed: &Installed, allocatable: u64) {
     assert!(!now.is_empty(), "the audit log knows of no pod");
 }
 
+/// In how many periods the kernel has throttled a group so far.
+fn throttled_periods(group: &Path) -> u64 {
+    let stat = fs::read_to_string(group.join("cpu.stat")).unwrap();
+    let counted = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+    counted.unwrap().trim().parse().unwrap()
+}
+
+/// How long the slowest of fifty answers takes, each of which needs 2 ms of CPU.
+fn slowest_answer_ms(place: &Place) -> f64 {
+    let address = place.address.expect("the pod has an address");
+    let answer = || {
+        let asked = Instant::now();
+        get(address, "/work?ms=2").unwrap();
+        1000.0 * asked.elapsed().as_secs_f64()
+    };
+    (0..50).map(|_| answer()).fold(0.0, f64::max)
+}
+
 #[test]
 fn a_busy_pod_on_a_node_full_by_requests_keeps_what_it_came_with() {
     // Cleared often, so that many clearings have passed soon.
-    let mut installed = Installed::start(&[("slowLoopInterval", "1s")]);
+    let mut installed = Installed::prepare(&[("slowLoopInterval", "1s")]);
     let idle: Vec<Value> =
         (0..14).map(|n| installed.pod("default", &format!("idle-{n}"), "110m", "200m")).collect();
     let idle = json!({ "apiVersion": "v1", "kind": "List", "items": idle });
     installed.testbed.kubectl().unwrap().apply(&idle).unwrap();
     let busy = installed.run("default", "busy", "100m", "1500m");
+    let group = installed.testbed.container_cgroup(&busy.uid, &busy.container).unwrap();
+    // From then on it answers.
+    busy.burst(1, 1);
+    let before_ms = slowest_answer_ms(&busy);
     busy.burst(600_000, 1);
+    let throttled_before = throttled_periods(&group);
+    installed.start_agent();
+    installed.start_controller();
     wait_for("sixty clearings and every pod applied", 3 * PATIENCE, || {
         installed.check_alive();
         // At no moment is it held below what it came with.
@@ -316,10 +341,20 @@ fn a_busy_pod_on_a_node_full_by_requests_keeps_what_it_came_with() {
         let came_with = if name == "busy" { (100, 1500) } else { (110, 200) };
         assert!(request == came_with.0 && limit >= came_with.1, "{name}: {request}m/{limit}m");
     }
-    let group = installed.testbed.container_cgroup(&busy.uid, &busy.container).unwrap();
+    // It wants one core of the one and a half that it may have.
+    assert_eq!(throttled_periods(&group), throttled_before, "it was throttled");
+    let during_ms = slowest_answer_ms(&busy);
     if let KernelWeight::Shares(shares) = weight_in(&group).unwrap() {
         assert_eq!(shares, 102, "what its request stands for");
     }
+    installed.kill_agent();
+    installed.kill_controller();
+    let after_ms = slowest_answer_ms(&busy);
+    println!(
+        "the slowest of fifty answers: {before_ms:.0} ms before, {during_ms:.0} ms during, \
+         {after_ms:.0} ms after"
+    );
+    assert!(installed.quota(&busy).unwrap() >= 150_000, "it keeps what it came with");
     assert_eq!(installed.restarts(&busy).unwrap(), 0);
 }
 
