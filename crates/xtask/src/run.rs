@@ -19,6 +19,9 @@ use crate::lease;
 use crate::tiers::{self, Call, Plan, Step, Tier};
 use crate::tools::{self, Places};
 
+/// What is said of a tier that took too long. It is not failed: the machine may be slow.
+const OVER_BUDGET: &str = ", over its budget";
+
 /// What came of one tier.
 #[derive(Debug)]
 struct Record {
@@ -158,10 +161,12 @@ fn summary(records: &[Record], total: Duration) -> String {
         text.write_fmt(args).expect("writing to a string cannot fail");
         text.push('\n');
     };
-    line(format_args!("{:<9} {:>8}  result", "tier", "seconds"));
+    line(format_args!("{:<9} {:>8} {:>7}  result", "tier", "seconds", "budget"));
     for Record { tier, outcome, took } in records {
-        let seconds = took.as_secs_f64();
-        line(format_args!("{:<9} {seconds:>8.1}  {}", tier.name(), outcome.words()));
+        let (seconds, budget) = (took.as_secs_f64(), tier.budget_s());
+        let over = if seconds > f64::from(budget) { OVER_BUDGET } else { "" };
+        let words = outcome.words();
+        line(format_args!("{:<9} {seconds:>8.1} {budget:>7}  {words}{over}", tier.name()));
     }
     line(format_args!("{:<9} {:>8.1}", "total", total.as_secs_f64()));
     let count = |wanted: fn(&Outcome) -> bool| {
@@ -178,7 +183,9 @@ fn summary(records: &[Record], total: Duration) -> String {
 
 /// The summary with everything in red that did not pass, for a terminal.
 fn coloured(summary: &str) -> String {
-    let red = |line: &str| line.contains("FAILED: ") || line.contains("not run: ");
+    let red = |line: &str| {
+        line.contains("FAILED: ") || line.contains("not run: ") || line.ends_with(OVER_BUDGET)
+    };
     let lines = summary.lines().map(|line| {
         if red(line) { format!("{}\n", line.red().bold()) } else { format!("{line}\n") }
     });
@@ -248,9 +255,9 @@ mod tests {
         let two = vec![(Tier::Format, Outcome::Passed), (Tier::Lints, Outcome::Passed)];
         assert_eq!(
             check(two),
-            "tier       seconds  result\n\
-             format         1.3  passed\n\
-             lints          1.3  passed\n\
+            "tier       seconds  budget  result\n\
+             format         1.3       5  passed\n\
+             lints          1.3     180  passed\n\
              total         75.0\n\
              2 passed, 0 failed\n"
         );
@@ -264,9 +271,23 @@ mod tests {
             (Tier::Fuzz, Outcome::NotRun("no nightly toolchain".to_owned())),
         ];
         let text = check(mixed);
-        assert!(text.contains("fuzz           1.3  not run: no nightly toolchain\n"), "{text}");
-        assert!(text.contains("doc            1.3  FAILED: also no\n"), "{text}");
+        assert!(
+            text.contains("fuzz           1.3     240  not run: no nightly toolchain\n"),
+            "{text}"
+        );
+        assert!(text.contains("doc            1.3      45  FAILED: also no\n"), "{text}");
         assert!(text.ends_with("\n0 passed, 2 failed, 1 skipped\n"), "{text}");
+    }
+
+    #[test]
+    fn a_tier_that_takes_too_long_is_told_in_red() {
+        let record =
+            Record { tier: Tier::Format, outcome: Outcome::Passed, took: Duration::from_secs(6) };
+        let text = summary(&[record], Duration::from_secs(6));
+        assert!(text.contains("format         6.0       5  passed, over its budget\n"), "{text}");
+        let line = coloured(&text).lines().nth(1).unwrap().to_owned();
+        assert!(line.contains("\u{1b}[31m"), "{line}");
+        assert!(text.ends_with("1 passed, 0 failed\n"), "{text}");
     }
 
     #[test]

@@ -404,6 +404,28 @@ impl Tier {
         }
     }
 
+    /// How many seconds it may take on a new machine with two cores. Together less than an hour:
+    /// whoever needs more in one tier finds it in another.
+    pub(crate) const fn budget_s(self) -> u32 {
+        match self {
+            Self::Format => 5,
+            Self::Lints => 180,
+            Self::Policy => 240,
+            Self::Pure => 30,
+            Self::Tidy => 90,
+            Self::Unit => 480,
+            Self::Property => 180,
+            Self::Kernel => 90,
+            Self::Guest => 240,
+            Self::Browser => 150,
+            Self::Kube => 1200,
+            Self::Doc => 45,
+            Self::Corpus => 30,
+            Self::Fuzz => 240,
+            Self::Manual => 300,
+        }
+    }
+
     /// Whether the tier can only repeat the compiler's message where the product does not build.
     pub(crate) fn repeats_a_broken_build(self) -> bool {
         match self {
@@ -528,6 +550,12 @@ mod tests {
             let value = tier.to_possible_value().unwrap();
             assert_eq!(value.get_name(), tier.name());
         }
+    }
+
+    #[test]
+    fn all_tiers_together_take_less_than_an_hour() {
+        let budgets = Tier::value_variants().iter().map(|tier| tier.budget_s());
+        assert!(budgets.sum::<u32>() <= 3600);
     }
 
     #[test]
