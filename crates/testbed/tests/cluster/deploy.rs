@@ -83,6 +83,7 @@ fn accounts_may_do_what_they_need_and_nothing_else() {
     let limit = resized.pointer("/spec/containers/0/resources/limits/cpu");
     assert_eq!(limit, Some(&Value::from("300m")));
     of_others(&kubectl, &namespace.name);
+    of_tenants(&kubectl, &namespace.name);
     of_config(&kubectl, &namespace.name);
     of_allocations(&kubectl, &namespace.name);
 }
@@ -112,6 +113,33 @@ fn of_others(kubectl: &Kubectl, namespace: &str) {
     }
 }
 
+/// Nobody but the controller says what a pod came with: not at its creation, not later, and not by
+/// any of the ways to write to a pod.
+fn of_tenants(kubectl: &Kubectl, namespace: &str) {
+    const OURS: &str = "walras.dev/original-resources and walras.dev/autoscaler are written by";
+    let claim = r#"{"app":{"cpuRequestMilli":1000000000}}"#;
+    for name in ["walras.dev/original-resources", "walras.dev/autoscaler"] {
+        let mut born = pod(namespace);
+        born["metadata"]["name"] = json!("greedy");
+        born["metadata"]["annotations"] = json!({ name: claim });
+        let told = kubectl.apply(&born).unwrap_err().to_string();
+        assert!(told.contains(OURS), "{told}");
+        let patch = json!({ "metadata": { "annotations": { name: claim } } }).to_string();
+        let call = ["patch", "pod", "web", "-n", namespace, MERGE, "-p", &patch];
+        attempt(kubectl, (&call, Some(OURS)));
+        attempt(kubectl, (&[&call[..], &["--subresource=status"]].concat(), Some(OURS)));
+    }
+    let written = r#"{"metadata":{"annotations":{"walras.dev/original-resources":"{}"}}}"#;
+    let call = ["patch", "pod", "web", "-n", namespace, MERGE, "-p", written, CONTROLLER];
+    attempt(kubectl, (&call, None));
+    let removed = r#"{"metadata":{"annotations":{"walras.dev/original-resources":null}}}"#;
+    let call = ["patch", "pod", "web", "-n", namespace, MERGE, "-p", removed];
+    attempt(kubectl, (&call, Some(OURS)));
+    // What is left as it is is in nobody's way.
+    let other = r#"{"metadata":{"annotations":{"team":"shop"}}}"#;
+    attempt(kubectl, (&["patch", "pod", "web", "-n", namespace, MERGE, "-p", other], None));
+}
+
 /// Settings can be read by both and written by neither; an agent writes what it learned.
 fn of_config(kubectl: &Kubectl, namespace: &str) {
     let ours = ["-n", "mbcas-system"];
@@ -137,9 +165,11 @@ fn of_config(kubectl: &Kubectl, namespace: &str) {
     attempt(kubectl, (&elsewhere, Some("cannot create resource")));
 }
 
-/// An agent writes the allocations of its own node, also over what others wrote in their place.
+/// An agent writes the allocations of its own node, also over what others wrote in their place, as
+/// soon as the controller has found that they did.
 fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     const OWN: &str = "walras-agent writes no PodAllocation but those of its own node";
+    const TAKEN: &str = "walras-agent takes no PodAllocation over from another node";
     let long = "n".repeat(70);
     let of_long = format!("{}-0123456789abcdef", "n".repeat(46));
     // Without an owner that is there, it would soon be collected as garbage.
@@ -160,21 +190,36 @@ fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     };
     let on = |node: &str| format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-", AGENT];
-    let write = |extra: &[&str], node: &str, refused: bool| {
+    let write = |extra: &[&str], node: &str, refused: Option<&str>| {
         let call = [&apply[..], extra].concat();
         let told = kubectl.run_with(&call, &object(node));
-        let is_refused = told.as_ref().is_err_and(|error| error.to_string().contains(OWN));
-        assert_eq!(is_refused, refused, "{call:?} for {node}: {told:?}");
-        assert!(refused || told.is_ok(), "{call:?} for {node}: {told:?}");
+        match (&told, refused) {
+            (Ok(_), None) => {}
+            (Err(error), Some(because)) if error.to_string().contains(because) => {}
+            (Ok(_) | Err(_), _) => panic!("{call:?} for {node}, {refused:?}: {told:?}"),
+        }
     };
-    write(&[], "n1", true);
-    write(&[&on("n1")], "n2", true);
-    write(&[&on("n1")], "", true);
-    write(&[&on("n1")], "n1", false);
-    write(&[&on("n2")], "n1", true);
-    write(&[&on("n2")], "n2", false);
-    write(&[&on(&long)], &of_long, false);
-    write(&[&on("n2")], &of_long, true);
+    // What the controller says of it.
+    let say = |reason: &str| {
+        let status = json!({ "status": { "reason": reason } }).to_string();
+        let call = ["patch", "podallocation", "web", "-n", namespace, "--subresource=status"];
+        kubectl.run(&[&call[..], &[MERGE, "-p", &status]].concat()).unwrap();
+    };
+    write(&[], "n1", Some(OWN));
+    write(&[&on("n1")], "n2", Some(OWN));
+    write(&[&on("n1")], "", Some(OWN));
+    write(&[&on("n1")], "n1", None);
+    write(&[&on("n1")], "n1", None);
+    write(&[&on("n2")], "n1", Some(OWN));
+    // To take it over and then to delete it would blind the other node.
+    write(&[&on("n2")], "n2", Some(TAKEN));
+    say("Applied");
+    write(&[&on("n2")], "n2", Some(TAKEN));
+    say("ForeignNode");
+    write(&[&on("n2")], "n2", None);
+    say("StalePod");
+    write(&[&on(&long)], &of_long, None);
+    write(&[&on("n2")], &of_long, Some(OWN));
     let delete = ["delete", "podallocation", "web", "-n", namespace, AGENT];
     attempt(kubectl, (&[&delete[..], &[&on("n2")]].concat(), Some(OWN)));
     attempt(kubectl, (&[&delete[..], &[&on(&long)]].concat(), None));
@@ -213,7 +258,13 @@ fn install(kubectl: &Kubectl) {
 
 /// Waits until the policies are looked at, and makes sure that nothing in them is doubtful.
 fn await_policies(kubectl: &Kubectl, namespace: &str) {
-    for name in ["walras-controller-pods", "walras-agent-configmaps", "walras-agent-allocations"] {
+    let ours = [
+        "walras-controller-pods",
+        "walras-annotations",
+        "walras-agent-configmaps",
+        "walras-agent-allocations",
+    ];
+    for name in ours {
         let what = format!("the check of {name}");
         let checked = wait_for(&what, PATIENCE, || {
             let policy = kubectl.json(&["get", "validatingadmissionpolicy", name])?;
