@@ -20,7 +20,7 @@ use walras_core::units::Millicores;
 use crate::client::{WATCH_S, watch_words};
 use crate::names;
 use crate::pause::Rests;
-use crate::pod::{Pod, millicores};
+use crate::pod::{Pod, disown, millicores};
 
 /// The keys of a ConfigMap.
 pub type Data = BTreeMap<String, String>;
@@ -74,27 +74,42 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
     let named = |name: &str| {
         watcher::Config::default().timeout(WATCH_S).fields(&format!("metadata.name={name}"))
     };
-    let pods = follow("pods", Api::<Pod>::all(client.clone()), of_node, &world, |seen, pods| {
+    let all = Api::<Pod>::all(client.clone());
+    let pods = follow("pods", all, of_node, &world, disown, |seen, pods| {
         seen.pods = Some(pods);
     });
     let node = Api::<Node>::all(client.clone());
-    let node = follow("the node", node, named(&scope.node), &world, |seen, nodes| {
-        let node = nodes.values().next();
-        let status = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
-        let cpu = status.and_then(|amounts| amounts.get("cpu"));
-        match cpu.map(|cpu| millicores(&cpu.0)) {
-            Some(Ok(cpu)) => seen.allocatable = Some(cpu),
-            Some(Err(error)) => warn!("what the node has cannot be read: {error}"),
-            None => {}
-        }
-    });
+    let node = follow(
+        "the node",
+        node,
+        named(&scope.node),
+        &world,
+        |_| {},
+        |seen, nodes| {
+            let node = nodes.values().next();
+            let status = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
+            let cpu = status.and_then(|amounts| amounts.get("cpu"));
+            match cpu.map(|cpu| millicores(&cpu.0)) {
+                Some(Ok(cpu)) => seen.allocatable = Some(cpu),
+                Some(Err(error)) => warn!("what the node has cannot be read: {error}"),
+                None => {}
+            }
+        },
+    );
     let config = async {
         if scope.watch_config {
             let maps = Api::<ConfigMap>::namespaced(client.clone(), &scope.namespace);
-            follow("the ConfigMap", maps, named(names::CONFIG), &world, |seen, maps| {
-                let data = maps.values().next().map(|map| map.data.clone().unwrap_or_default());
-                seen.set_config(data);
-            })
+            follow(
+                "the ConfigMap",
+                maps,
+                named(names::CONFIG),
+                &world,
+                |_| {},
+                |seen, maps| {
+                    let data = maps.values().next().map(|map| map.data.clone().unwrap_or_default());
+                    seen.set_config(data);
+                },
+            )
             .await;
         }
     };
@@ -117,17 +132,21 @@ async fn watch_namespaces(client: Client, world: &World) {
     .await;
 }
 
-/// Watches one kind of object whole, by uid.
+/// Watches one kind of object whole, by uid; `check` sees each as the API server has it.
 async fn follow<K>(
     what: &'static str,
     api: Api<K>,
     config: watcher::Config,
     world: &World,
+    check: impl Fn(&mut K),
     take: impl Fn(&mut Seen, BTreeMap<String, Arc<K>>),
 ) where
     K: Resource + Clone + std::fmt::Debug + DeserializeOwned + Send + 'static,
 {
-    let stream = watcher(api, config).modify(|object| object.meta_mut().managed_fields = None);
+    let stream = watcher(api, config).modify(|object| {
+        check(object);
+        object.meta_mut().managed_fields = None;
+    });
     let keyed = |object: &K| Some((object.uid()?, Arc::new(object.clone())));
     gather(what, stream, world, keyed, take).await;
 }

@@ -35,6 +35,25 @@ pub(super) struct Word {
     pub(super) note: String,
 }
 
+/// Takes back what somebody else wrote down in our name, so that what is written next is ours: the
+/// API server counts nobody as the writer of what was there already.
+async fn remove_forged(
+    shared: &Shared,
+    client: &Client,
+    key: &Key,
+    pod: &PodFacts,
+) -> Result<PodFacts, Trouble> {
+    let patch = json!({ "metadata": {
+        "uid": pod.uid,
+        "resourceVersion": pod.version,
+        "annotations": { names::ORIGINAL_RESOURCES: null },
+    } });
+    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let (parameters, patch) = (parameters(), Patch::Merge(patch));
+    let answer = within(WITHIN, api.patch(&key.name, &parameters, &patch)).await?;
+    Ok(kept(shared, key, &answer))
+}
+
 /// Writes down what the pod came with, which is what it has now.
 pub(super) async fn write_originals(
     shared: &Shared,
@@ -43,6 +62,11 @@ pub(super) async fn write_originals(
     pod: &PodFacts,
     views: &[ContainerView],
 ) -> Result<PodFacts, Trouble> {
+    let bare = match pod.forged {
+        true => Some(remove_forged(shared, client, key, pod).await?),
+        false => None,
+    };
+    let pod = bare.as_ref().unwrap_or(pod);
     let came_with = |view: &ContainerView| ContainerResources {
         request: view.request.map(|cpu| cpu.get()),
         limit: view.limit.map(|cpu| cpu.get()),

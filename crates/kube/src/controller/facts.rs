@@ -44,6 +44,8 @@ pub(crate) struct PodFacts {
     pub(crate) seen: Observed,
     /// What it came with, if that was written down; or why that cannot be read.
     pub(crate) originals: Result<Option<Vec<Original>>, String>,
+    /// Whether somebody else than the controller wrote down what it came with.
+    pub(crate) forged: bool,
     /// What its annotation says of the mode.
     pub(crate) mode: Option<String>,
     /// What it belongs to.
@@ -93,7 +95,12 @@ impl PodFacts {
     /// What matters of `pod`.
     pub(crate) fn of(pod: &Pod) -> Self {
         let meta = &pod.metadata;
-        let originals = Originals::written(pod).map_err(|error| error.to_string());
+        let written = pod.annotation(names::ORIGINAL_RESOURCES).is_some();
+        let forged = written && !pod::is_controllers(meta, names::ORIGINAL_RESOURCES);
+        let originals = if forged { Ok(None) } else { Originals::written(pod) };
+        let originals = originals.map_err(|error| error.to_string());
+        let mark = pod.annotation(names::AUTOSCALER);
+        let mark = mark.filter(|_| pod::is_controllers(meta, names::AUTOSCALER));
         // Where it cannot be read, nothing is planned.
         let came_with = originals.as_ref().ok().and_then(Option::as_ref);
         Self {
@@ -104,10 +111,11 @@ impl PodFacts {
             view: view(pod, came_with),
             sidecars: pod.spec.init_containers.iter().filter(|one| one.is_sidecar()).count(),
             seen: seen(pod),
+            forged,
             originals: originals.map(|written| written.as_ref().map(originals_of)),
             mode: pod.annotation(names::MODE).map(str::to_owned),
             workloads: Workload::all_of(pod),
-            mark: pod.annotation(names::AUTOSCALER).map(str::to_owned),
+            mark: mark.map(str::to_owned),
             manage_guaranteed: pod.annotation(names::SKIP_GUARANTEED) == Some("false"),
             resized_at: resized_at(meta),
         }

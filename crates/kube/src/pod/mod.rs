@@ -6,6 +6,7 @@
 mod autoscaled;
 mod mode;
 mod original;
+mod ours;
 mod owner;
 mod view;
 
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::autoscaled::{autoscaler_from, mark_of};
 pub use self::mode::{Mode, ModeError};
 pub use self::original::{ContainerResources, OriginalError, Originals};
+pub(crate) use self::ours::{disown, is_controllers};
 pub use self::owner::{Behind, Owner, group_of, owner};
 pub use self::view::{
     ViewError, container_views, has_opted_out, is_static, limits_in_force, millicores,

@@ -10,6 +10,7 @@ mod agent;
 mod autoscalers;
 mod controller;
 mod faults;
+mod hostile;
 #[expect(dead_code, reason = "the benchmark uses the rest of it")]
 mod installed;
 mod market;

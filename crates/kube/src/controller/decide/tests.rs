@@ -25,7 +25,11 @@ impl Case {
         Self {
             pod: json!({
                 "metadata": { "name": "web", "namespace": "shop", "uid": "u1", "generation": 1,
-                    "resourceVersion": "7" },
+                    "resourceVersion": "7",
+                    "managedFields": [{ "manager": "walras-controller", "fieldsV1": {
+                        "f:metadata": { "f:annotations": {
+                            "f:walras.dev/original-resources": {},
+                            "f:walras.dev/autoscaler": {} } } } }] },
                 "spec": { "containers": [{ "name": "app", "resources": cpu }] },
                 "status": { "phase": "Running", "qosClass": "Burstable",
                     "observedGeneration": 1,
