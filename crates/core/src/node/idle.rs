@@ -17,6 +17,9 @@ const SECOND_AT_LEAST: Span = Span::from_ms(900);
 /// A look shorter than this is noise.
 const LOOK_AT_LEAST: Span = Span::from_ms(50);
 
+/// Below this part of the capacity, the machine is smaller and not just measured inexactly.
+const CLEARLY: Ratio = Ratio::from_percent(90);
+
 /// The machine's counters at one moment, over all CPUs that workloads may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineSample {
@@ -99,6 +102,14 @@ impl Machine {
         self.second
     }
 
+    /// The whole machine, where it is clearly less than `capacity`: somebody may have said that
+    /// there is more to divide than there is, and a part of that may never be idle.
+    fn smaller_than(&self, capacity: Millicores) -> Option<Millicores> {
+        let second = self.second?;
+        let whole = second.idle + second.busy;
+        (whole < capacity.scale_floor(CLEARLY)).then_some(whole)
+    }
+
     /// Whether CPU is scarce; nothing where nobody told.
     pub(super) fn is_scarce(&self) -> Option<bool> {
         self.second.map(|_| self.scarce)
@@ -147,8 +158,9 @@ impl Node {
     /// How much is kept idle, so that whoever wakes up need not wait for its turn.
     #[must_use]
     pub fn guard(&self) -> Millicores {
-        let part = self.capacity.scale_floor(self.profile.idle_guard);
-        part.max(self.profile.idle_guard_floor_milli).min(self.capacity)
+        let size = self.machine.smaller_than(self.capacity).unwrap_or(self.capacity);
+        let part = size.scale_floor(self.profile.idle_guard);
+        part.max(self.profile.idle_guard_floor_milli).min(size)
     }
 
     /// What the machine did in the last second; nothing where nobody told.
@@ -207,6 +219,25 @@ mod tests {
         assert_eq!(judged(&[0, 199, 201, 0, 100], &direct), ".xxxx");
         assert_eq!(judged(&[0, 0, 250, 250, 250], &direct), ".xx..");
         assert_eq!(judged(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &Profile::API), ".........xx");
+    }
+
+    #[test]
+    fn the_guard_is_a_part_of_the_machine_where_that_is_less_than_the_capacity() {
+        let guard = |capacity: u32| {
+            let mut node = Node::new(Millicores::from_cores(capacity), Profile::DIRECT);
+            for second in 0..3 {
+                // Four cores, of which three are idle.
+                node.machine_sampled(MachineSample {
+                    at: Moment::from_ms(second * 1000),
+                    idle: Span::from_s(3 * second),
+                    busy: Span::from_s(second),
+                });
+            }
+            node.guard().get()
+        };
+        assert_eq!(guard(4), 400);
+        assert_eq!(guard(2), 200);
+        assert_eq!(guard(100), 400, "ten cores are never idle on four");
     }
 
     #[test]
