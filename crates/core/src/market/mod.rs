@@ -22,6 +22,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::need::Bounds;
+use crate::profile::CapRule;
 use crate::units::{Millicores, Ratio, Weight};
 
 pub(crate) use fill::{Claim, fill};
@@ -120,6 +121,18 @@ pub struct Clearing {
     pub grants: Vec<Grant>,
 }
 
+/// The weight that counts as one: requests as weights would make prices in the hundreds.
+#[must_use]
+pub fn mean_weight(weights: impl Iterator<Item = Weight>) -> Weight {
+    let (mut total, mut count) = (0, 0);
+    for weight in weights {
+        total += u64::from(weight.thousandths());
+        count += 1;
+    }
+    let mean = u32::try_from(total / count.max(1)).unwrap_or(Weight::LIMIT_THOUSANDTHS);
+    Weight::from_thousandths(mean).unwrap_or(Weight::ONE)
+}
+
 /// Divides the capacity among the bids, which are in uid order.
 #[must_use]
 pub fn clear(terms: &Terms, bids: &[Bid]) -> Clearing {
@@ -203,6 +216,17 @@ fn reduction(grant: &Grant, min: Millicores) -> Ratio {
 // === impl Bid ===
 
 impl Bid {
+    /// A bid of a pod with a right (its min) and a max: where a right that is not needed is lent, it
+    /// cannot be bargained below its right as far as it needs it, elsewhere not below all of it.
+    #[must_use]
+    pub fn by_right(rule: CapRule, right: Bounds, need: Millicores, weight: Weight) -> Self {
+        let bounds = match rule {
+            CapRule::Grant | CapRule::Tight => right,
+            CapRule::Loose => Bounds::new(right.min().min(need), right.max()),
+        };
+        Self::new(bounds, need, weight)
+    }
+
     /// A bid for `need`, brought within the pod's bounds.
     #[must_use]
     pub fn new(bounds: Bounds, need: Millicores, weight: Weight) -> Self {

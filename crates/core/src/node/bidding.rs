@@ -10,9 +10,8 @@ use super::pod::{Lesson, Pod};
 use super::{Node, TABLES_MAX};
 use crate::learn::{self, Action, Experience, LearnConfig, QTable, State};
 use crate::market::{self, Bid, Clearing, SURVIVAL_FLOOR, Terms};
-use crate::need::Bounds;
 use crate::profile::{CapRule, Estimator, Profile};
-use crate::units::{Millicores, Ratio, Weight, WorkloadKey};
+use crate::units::{Millicores, Ratio, WorkloadKey};
 
 impl Node {
     /// Clears the market with the pods' bids.
@@ -24,7 +23,7 @@ impl Node {
             demand_capped: self.profile.demand_capped,
             previous_mode: self.cleared.then_some(self.mode),
             scarce: if measured { self.machine.is_scarce() } else { None },
-            weight_unit: self.mean_weight(),
+            weight_unit: market::mean_weight(self.pods.iter().map(|pod| pod.weight)),
         };
         if !self.profile.learning {
             let profile = &self.profile;
@@ -95,14 +94,6 @@ impl Node {
         }
     }
 
-    /// The weight that counts as one: requests as weights would make prices in the hundreds.
-    fn mean_weight(&self) -> Weight {
-        let total: u64 = self.pods.iter().map(|pod| u64::from(pod.weight.thousandths())).sum();
-        let count = u64::try_from(self.pods.len()).unwrap_or(u64::MAX).max(1);
-        let mean = u32::try_from(total / count).unwrap_or(Weight::LIMIT_THOUSANDTHS);
-        Weight::from_thousandths(mean).unwrap_or(Weight::ONE)
-    }
-
     fn table(&self, pod: &Pod) -> &QTable {
         self.tables.get(&pod.workload).expect("every pod was given a table")
     }
@@ -138,15 +129,7 @@ impl Node {
 
 fn plain_bid(pod: &Pod, profile: &Profile) -> Bid {
     let need = pod.need.unwrap_or(pod.bounds.min());
-    Bid::new(bargains_from(pod, need, profile), need, pod.weight)
-}
-
-/// What a pod cannot be bargained below: its right, as far as it needs it.
-fn bargains_from(pod: &Pod, need: Millicores, profile: &Profile) -> Bounds {
-    match profile.cap_rule {
-        CapRule::Grant | CapRule::Tight => pod.bounds,
-        CapRule::Loose => Bounds::new(pod.bounds.min().min(need), pod.bounds.max()),
-    }
+    Bid::by_right(profile.cap_rule, pod.bounds, need, pod.weight)
 }
 
 /// A bid by a learned action: the weight is scaled, and with the documents' estimator so is what is
@@ -161,11 +144,8 @@ fn learned_bid(pod: &Pod, action: Action, price: Ratio, profile: &Profile) -> Bi
         (Estimator::Spec, None) | (Estimator::Window, _) => need,
     };
     let asked = asked.scale_floor(learn::price_demand_factor(price));
-    Bid::new(
-        bargains_from(pod, asked, profile),
-        asked,
-        pod.weight.scale_nearest(action.weight_factor()),
-    )
+    let weight = pod.weight.scale_nearest(action.weight_factor());
+    Bid::by_right(profile.cap_rule, pod.bounds, asked, weight)
 }
 
 /// How much throttling a learned action tolerates, against the profile's target.

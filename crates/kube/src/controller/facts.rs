@@ -99,8 +99,6 @@ impl PodFacts {
         let forged = written && !pod::is_controllers(meta, names::ORIGINAL_RESOURCES);
         let originals = if forged { Ok(None) } else { Originals::written(pod) };
         let originals = originals.map_err(|error| error.to_string());
-        let mark = pod.annotation(names::AUTOSCALER);
-        let mark = mark.filter(|_| pod::is_controllers(meta, names::AUTOSCALER));
         // Where it cannot be read, nothing is planned.
         let came_with = originals.as_ref().ok().and_then(Option::as_ref);
         Self {
@@ -115,7 +113,9 @@ impl PodFacts {
             originals: originals.map(|written| written.as_ref().map(originals_of)),
             mode: pod.annotation(names::MODE).map(str::to_owned),
             workloads: Workload::all_of(pod),
-            mark: mark.map(str::to_owned),
+            // Whoever wrote it: what differs from what should be there is overwritten, and what
+            // does not cannot be, since the API server takes no note of a change to the same.
+            mark: pod.annotation(names::AUTOSCALER).map(str::to_owned),
             manage_guaranteed: pod.annotation(names::SKIP_GUARANTEED) == Some("false"),
             resized_at: resized_at(meta),
         }

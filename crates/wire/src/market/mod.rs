@@ -68,8 +68,9 @@ pub fn read(reader: impl Read, profile: &Profile) -> Result<Market, ReadError> {
     let pods = input.pods.into_pods(&mut problems);
     let by_uid = sort_by_uid(&pods, &mut problems);
     if problems.is_empty() {
+        // As on a node; the documents' own price knows no unit.
         if profile.name != ProfileName::Seed {
-            terms.weight_unit = mean_weight(&pods);
+            terms.weight_unit = market::mean_weight(pods.iter().map(|pod| pod.weight));
         }
         Ok(Market { terms, profile: profile.clone(), pods, by_uid })
     } else {
@@ -81,14 +82,6 @@ pub fn read(reader: impl Read, profile: &Profile) -> Result<Market, ReadError> {
 #[must_use]
 pub fn schema() -> Value {
     json!({ "input": schema::of::<ClearInput>(), "output": schema::of::<ClearOutput<'_>>() })
-}
-
-/// The weight that counts as one, as on a node; the documents' own price knows none.
-fn mean_weight(pods: &[Pod]) -> Weight {
-    let total: u64 = pods.iter().map(|pod| u64::from(pod.weight.thousandths())).sum();
-    let count = u64::try_from(pods.len()).unwrap_or(u64::MAX).max(1);
-    let mean = u32::try_from(total / count).unwrap_or(Weight::LIMIT_THOUSANDTHS);
-    Weight::from_thousandths(mean).unwrap_or(Weight::ONE)
 }
 
 /// Sorts places by uid, and notes uids that occur twice.
@@ -154,9 +147,7 @@ impl Market {
     #[must_use]
     pub fn bid(&self, pod: &Pod) -> Bid {
         let need = self.estimate(pod).need;
-        let right = pod.bounds.min();
-        let least = if self.lends() { right.min(need) } else { right };
-        Bid::new(Bounds::new(least, pod.bounds.max()), need, pod.weight)
+        Bid::by_right(self.profile.cap_rule, pod.bounds, need, pod.weight)
     }
 
     /// How much of its right a pod does not need, and others may use meanwhile.
