@@ -216,8 +216,8 @@ fn reduction(grant: &Grant, min: Millicores) -> Ratio {
 // === impl Bid ===
 
 impl Bid {
-    /// A bid of a pod with a right (its min) and a max: where a right that is not needed is lent, it
-    /// cannot be bargained below its right as far as it needs it, elsewhere not below all of it.
+    /// A bid of a pod with a right (its min) and a max: where a right that is not needed is lent,
+    /// it cannot be bargained below its right as far as it needs it, elsewhere not below all of it.
     #[must_use]
     pub fn by_right(rule: CapRule, right: Bounds, need: Millicores, weight: Weight) -> Self {
         let bounds = match rule {
