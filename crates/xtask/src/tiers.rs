@@ -111,7 +111,7 @@ pub(crate) fn man_pages(folder: &str) -> Call {
     Call::cargo("run --package walras --quiet -- man --out").arg(folder)
 }
 
-/// A program of ours that [`build_tests`] has built.
+/// A program of ours, which is built along with the integration tests of its package.
 fn built(facts: &Facts, program: &str) -> Call {
     Call::new(facts.places.target.join("debug").join(program).display().to_string())
 }
@@ -143,11 +143,6 @@ fn product_tests(facts: &Facts) -> Call {
     let call = Call::cargo("test --workspace --exclude xtask");
     let call = if facts.has_fuzz() { call.args("--exclude").arg(FUZZ_PACKAGE) } else { call };
     call.arg("--features").arg(all_features(facts))
-}
-
-/// Builds everything that the tiers from `unit` on run, programs included.
-fn build_tests(facts: &Facts) -> Step {
-    Step::Build(unit_tests(facts).arg("--no-run"))
 }
 
 fn is_property(test: &str) -> bool {
@@ -233,7 +228,12 @@ fn browser(facts: &Facts) -> Plan {
 }
 
 fn unit(facts: &Facts) -> Plan {
-    steps(vec![build_tests(facts), Step::Run(unit_tests(facts).arg("--no-fail-fast"))])
+    steps(vec![build_unit_tests(facts), Step::Run(unit_tests(facts).arg("--no-fail-fast"))])
+}
+
+/// Builds them, and the programs that some of them run: `walras` is one.
+fn build_unit_tests(facts: &Facts) -> Step {
+    Step::Build(unit_tests(facts).arg("--no-run"))
 }
 
 /// The unit tests, and the integration tests that need nothing but a compiler.
@@ -274,7 +274,11 @@ fn kube(facts: &Facts) -> Plan {
     let manifest = facts.places.root.join("crates/testbed").display().to_string();
     let prepare =
         built(facts, "walras-testbed").arg("prepare").env("CARGO_MANIFEST_DIR", &manifest);
-    let mut all = vec![build_tests(facts)];
+    // These tests, because Cargo builds a package's programs for its integration tests only: with
+    // any others, the program that is called next would not be there on a new machine.
+    let build =
+        CLUSTER_TESTS.iter().fold(product_tests(facts), |call, test| call.arg("--test").arg(*test));
+    let mut all = vec![Step::Build(build.arg("--no-run"))];
     // Prepared first, because this shows how far it is, and tests do not.
     all.push(Step::Run(prepare));
     all.extend(["prometheus", "cluster", "kube"].map(tests));
@@ -338,7 +342,8 @@ fn manual(facts: &Facts) -> Plan {
     };
     let pages = facts.places.target.join("xtask/man");
     let man = built(facts, "walras").args("man --out").arg(pages.display().to_string());
-    let mut steps = vec![build_tests(facts), Step::Run(man), Step::Exists(pages.join("walras.1"))];
+    let mut steps =
+        vec![build_unit_tests(facts), Step::Run(man), Step::Exists(pages.join("walras.1"))];
     for shell in ["bash", "zsh", "fish"] {
         let call = built(facts, "walras").arg("completions").arg(shell);
         steps.push(Step::Prints(call, "walras"));
@@ -621,7 +626,7 @@ mod tests {
         let keeper = "CARGO_BIN_EXE_walras-testbed=/c/target/debug/walras-testbed";
         let tests = |name| format!("{keeper} {TESTS} --test {name} --no-fail-fast -- --nocapture");
         let expected = format!(
-            "build: {TESTS} --lib --bins --test golden --no-run\n\
+            "build: {TESTS} --test cluster --test kube --test prometheus --no-run\n\
              CARGO_MANIFEST_DIR=/repo/crates/testbed walras-testbed prepare\n{}\n{}\n{}",
             tests("prometheus"),
             tests("cluster"),
