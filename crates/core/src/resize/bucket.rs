@@ -45,6 +45,12 @@ impl Bucket {
         }
     }
 
+    /// Puts a token back that bought nothing.
+    pub fn give_back(&mut self, now: Moment) {
+        self.time_passed(now);
+        self.millionths = self.millionths.saturating_add(TOKEN).min(self.capacity());
+    }
+
     /// Changes the rate; what is in the bucket stays, as far as it fits.
     pub fn rate_changed(&mut self, per_second: NonZeroU32, now: Moment) {
         self.time_passed(now);
@@ -109,6 +115,18 @@ mod tests {
             assert_eq!(bucket.take(Moment::from_ms(1000)), Ok(()));
         }
         assert_eq!(bucket.take(Moment::ORIGIN), Err(Moment::from_ms(1100)));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again_and_never_adds_up() {
+        let mut bucket = Bucket::full(TEN, Moment::ORIGIN);
+        for _ in 0..100 {
+            assert_eq!(bucket.take(Moment::ORIGIN), Ok(()));
+            bucket.give_back(Moment::ORIGIN);
+        }
+        bucket.give_back(Moment::ORIGIN);
+        let taken = (0..100).filter(|_| bucket.take(Moment::ORIGIN).is_ok());
+        assert_eq!(taken.count(), 10);
     }
 
     #[test]

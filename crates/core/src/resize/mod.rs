@@ -16,6 +16,7 @@ mod bucket;
 mod history;
 mod mode;
 mod reason;
+mod refusal;
 mod split;
 mod verify;
 
@@ -31,6 +32,7 @@ pub use bucket::Bucket;
 pub use history::{History, InfeasibleMark};
 pub use mode::{Original, UNLIMITED, Wish, plan_wish, wished};
 pub use reason::{DesiredFault, HoldReason, Note, PodFault, SkipReason};
+pub use refusal::{Ask, Barred, Cause, Refusals};
 pub use verify::{
     Asked, ContainerSeen, Difference, InProgress, Observed, Pending, Verdict, verify,
 };

@@ -41,7 +41,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch as channel;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time;
-use walras_core::resize::Bucket;
+use walras_core::resize::{Bucket, Refusals};
 use walras_core::rng::Rng;
 use walras_core::units::Moment;
 use walras_host::serve::{self, ServeError};
@@ -113,6 +113,7 @@ pub(crate) struct Shared {
     leadership: Leadership,
     metrics: Metrics,
     bucket: Mutex<Bucket>,
+    refusals: Mutex<Refusals>,
     rng: Mutex<Rng>,
     beat_us: AtomicU64,
     /// Whether something was not looked at because this controller did not act at that moment.
@@ -221,6 +222,7 @@ impl Shared {
         };
         Self {
             bucket: Mutex::new(Bucket::full(Settings::default().resizes_per_second, now)),
+            refusals: Mutex::new(Refusals::none(now)),
             beat_us: AtomicU64::new(now.since(Moment::ORIGIN).as_us()),
             overlooked: AtomicBool::new(false),
             rng: Mutex::new(rng),
@@ -238,6 +240,10 @@ impl Shared {
 
     fn bucket(&self) -> MutexGuard<'_, Bucket> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rng(&self) -> MutexGuard<'_, Rng> {

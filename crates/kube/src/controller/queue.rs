@@ -31,6 +31,8 @@ struct Inner {
     taken: BTreeMap<Key, Option<Moment>>,
     /// What wants a resize, and since when there have been too many of them.
     in_line: BTreeMap<Key, Moment>,
+    /// The same, those first that have waited longest.
+    line: BTreeSet<(Moment, Key)>,
 }
 
 impl Queue {
@@ -44,19 +46,23 @@ impl Queue {
     pub(crate) fn forget(&self, key: &Key) {
         let mut inner = self.inner();
         inner.forget(key);
-        inner.in_line.remove(key);
+        inner.leaves_the_line(key);
     }
 
-    /// `key` wants a resize, and it is not its turn yet. How many have stood in line for longer.
-    pub(crate) fn stands_in_line(&self, key: &Key, now: Moment) -> usize {
+    /// `key` wants a resize, and it is not its turn yet. How many have stood in line for longer, of
+    /// which no more than `most` are counted.
+    pub(crate) fn stands_in_line(&self, key: &Key, most: usize, now: Moment) -> usize {
         let mut inner = self.inner();
         let since = *inner.in_line.entry(key.clone()).or_insert(now);
-        inner.in_line.iter().filter(|(other, at)| (**at, *other) < (since, key)).count()
+        let place = (since, key.clone());
+        let before = inner.line.range(..&place).take(most).count();
+        inner.line.insert(place);
+        before
     }
 
     /// It was the turn of `key`, or it wants no resize any more.
     pub(crate) fn leaves_the_line(&self, key: &Key) {
-        self.inner().in_line.remove(key);
+        self.inner().leaves_the_line(key);
     }
 
     /// How many are waiting.
@@ -119,6 +125,12 @@ impl Inner {
         }
     }
 
+    fn leaves_the_line(&mut self, key: &Key) {
+        if let Some(since) = self.in_line.remove(key) {
+            self.line.remove(&(since, key.clone()));
+        }
+    }
+
     /// What is due, or when the next is.
     fn take(&mut self, now: Moment) -> Result<Key, Option<Moment>> {
         let Some((due, _, key)) = self.order.first().cloned() else {
@@ -177,14 +189,14 @@ mod tests {
         for (name, since) in [("b", 1), ("a", 2)] {
             queue.add(key(name), at(since));
             assert_eq!(queue.inner().take(at(since)), Ok(key(name)));
-            assert_eq!(queue.stands_in_line(&key(name), at(since)), since_rank(since));
+            assert_eq!(queue.stands_in_line(&key(name), 9, at(since)), since_rank(since));
             queue.done(key(name), Some(at(5)));
         }
         assert_eq!(queue.inner().take(at(5)), Ok(key("b")));
         queue.leaves_the_line(&key("b"));
         queue.done(key("b"), Some(at(5)));
         assert_eq!(queue.inner().take(at(5)), Ok(key("a")));
-        queue.stands_in_line(&key("a"), at(5));
+        queue.stands_in_line(&key("a"), 9, at(5));
         queue.done(key("a"), Some(at(5)));
         assert_eq!(queue.inner().take(at(5)), Ok(key("a")), "still the longest");
         queue.forget(&key("b"));

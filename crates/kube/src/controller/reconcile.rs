@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::Client;
-use walras_core::resize::{ContainerPatch, Note, is_cut};
+use walras_core::resize::{Ask, Barred, Cause, ContainerPatch, Note, is_cut};
 use walras_core::units::{Moment, Span};
 
 use super::Shared;
@@ -28,7 +28,7 @@ use crate::crd::Phase;
 const GRACE: Span = Span::from_s(4);
 
 /// Nobody waits for more turns than this before it looks again: others may have left the line.
-const TURNS_MAX: u64 = 100;
+const TURNS_MAX: usize = 100;
 
 /// Looks at `key`. When to look again, if nothing happens before.
 pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Option<Moment> {
@@ -77,13 +77,21 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
             }
             if let Err(until) = shared.bucket().take(now) {
                 // Not all at once for one token: each when it is likely to be its turn.
-                let before = shared.queue.stands_in_line(key, now);
+                let before = shared.queue.stands_in_line(key, TURNS_MAX, now);
                 let rate = gathered.settings.resizes_per_second.get();
-                let turns = u64::try_from(before).unwrap_or(u64::MAX).min(TURNS_MAX);
+                let turns = u64::try_from(before).unwrap_or(u64::MAX);
                 return Some(until + Span::from_us(turns * 1_000_000 / u64::from(rate)));
             }
             shared.queue.leaves_the_line(key);
-            let attempt = Attempt { key, pod: &pod, containers: &containers, notes: &notes, now };
+            let ask = Ask::of(&containers, pod.view.as_ref().ok()?);
+            let asked = shared.refusals().may_ask(&key.namespace, &ask, now);
+            if let Err(barred) = asked {
+                shared.bucket().give_back(now);
+                let told = told_of_others(barred);
+                return tell(shared, client, key, gathered, told, None, now).await;
+            }
+            let (containers, notes) = (&containers, &notes);
+            let attempt = Attempt { key, pod: &pod, containers, ask, notes, now };
             resize(shared, client, gathered, attempt).await
         }
     }
@@ -124,6 +132,7 @@ struct Attempt<'a> {
     key: &'a Key,
     pod: &'a PodFacts,
     containers: &'a [ContainerPatch],
+    ask: Ask,
     notes: &'a [Note],
     now: Moment,
 }
@@ -138,6 +147,7 @@ async fn resize(
     let allocation_before = Arc::clone(&gathered.allocation);
     match ask(shared, client, &gathered, attempt).await {
         Ok(pod) => {
+            shared.refusals().accepted(&key.namespace, &attempt.ask);
             shared.metrics.resizes.inc();
             tracing::info!(pod = %pod_key(key, &gathered), "asked for {}", words(containers));
             let mut memory = gathered.memory;
@@ -158,6 +168,7 @@ async fn resize(
         }
         Err(trouble) => {
             shared.metrics.patch_errors.inc();
+            count_refusal(shared, &trouble, &attempt);
             let pod = pod_key(key, &gathered);
             tracing::warn!(%pod, "not resized: {}", trouble.sentence());
             let mut memory = gathered.memory;
@@ -186,6 +197,18 @@ async fn resize(
             let before = allocation_before.status.reason.as_deref();
             tell(shared, client, key, gathered, told, before, shared.clock.now()).await
         }
+    }
+}
+
+/// Holds back others of the namespace that would be refused like this one. What the attempt took
+/// from those that are not refused is given back to them.
+fn count_refusal(shared: &Shared, trouble: &Trouble, attempt: &Attempt<'_>) {
+    let Some(cause) = trouble.cause() else { return };
+    let now = shared.clock.now();
+    let namespace = &attempt.key.namespace;
+    let was_free = shared.refusals().refused(namespace, cause, &attempt.ask, now);
+    if was_free {
+        shared.bucket().give_back(now);
     }
 }
 
@@ -218,6 +241,21 @@ fn time_left(shared: &Shared) -> Result<Duration, Trouble> {
     let until = shared.leadership.acts_until(shared.clock.now());
     let until = until.ok_or_else(|| Trouble::Conflict("another controller acts".to_owned()))?;
     Ok(shared.clock.until(until + GRACE))
+}
+
+/// What is said of a pod whose turn to ask has not come, because others were refused.
+fn told_of_others(barred: Barred) -> Told {
+    let (reason, what) = match barred.cause {
+        Cause::Quota => ("QuotaExceeded", "A ResourceQuota of the namespace"),
+        Cause::LimitRange => ("LimitRangeViolated", "A LimitRange of the namespace"),
+        Cause::Infeasible => ("Infeasible", "A node"),
+    };
+    let message = format!(
+        "{what} has refused this to another pod of the namespace, so it is not asked for each of \
+         them; it is tried again soon."
+    );
+    let (phase, standing) = (Phase::Pending, Standing::Held);
+    Told { phase, standing, reason, message, next: Some(barred.until) }
 }
 
 fn told_of(trouble: &Trouble, next: Moment) -> Option<Told> {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
+use walras_core::resize::Cause;
 use walras_core::rng::Rng;
 use walras_core::units::Span;
 
@@ -53,6 +54,21 @@ impl Trouble {
             | Self::Forbidden(_)
             | Self::Refused(_)
             | Self::Busy(..) => true,
+        }
+    }
+
+    /// What others of the namespace would be refused for as well.
+    pub(crate) const fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Quota(_) => Some(Cause::Quota),
+            Self::LimitRange(_) => Some(Cause::LimitRange),
+            Self::Infeasible(_) => Some(Cause::Infeasible),
+            Self::Gone
+            | Self::Conflict(_)
+            | Self::Forbidden(_)
+            | Self::Refused(_)
+            | Self::Busy(..)
+            | Self::Unreachable(_) => None,
         }
     }
 
