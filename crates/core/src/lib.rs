@@ -21,4 +21,5 @@ pub mod request;
 pub mod resize;
 pub mod rng;
 pub mod smooth;
+pub mod tenant;
 pub mod units;

@@ -27,8 +27,14 @@ pub const TARGET_LATENCY_MS: &str = "mbcas.io/target-latency-ms";
 pub const SKIP_GUARANTEED: &str = "mbcas.io/skip-guaranteed";
 /// Multiplies a pod's weight.
 pub const PRIORITY_MULTIPLIER: &str = "mbcas.io/priority-multiplier";
-/// The most CPU that a pod may be granted.
+/// The most CPU that a pod may be granted, or any pod of a namespace.
 pub const MAX_CPU: &str = "walras.dev/max-cpu";
+/// What the pods of a namespace may be granted for sure beyond what they requested, together on
+/// each node; an annotation of the namespace.
+pub const MAX_RIGHTS: &str = "walras.dev/max-rights";
+/// What the weights of the pods of a namespace together may be multiplied by; an annotation of the
+/// namespace.
+pub const MAX_PRIORITY: &str = "walras.dev/max-priority";
 /// What kind of work a pod does: `batch` takes what is left over, `service` is never contained.
 pub const NATURE: &str = "walras.dev/nature";
 /// What may be changed of a pod, or of every pod of a namespace: see [`crate::pod::Mode`].

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use walras_core::market::Fairness;
 use walras_core::profile::{Profile, ProfileName, Value, WeightSource};
+use walras_core::tenant::Leave;
 use walras_core::units::{Millicores, Ratio, Span};
 use walras_host::config::{Problem, Problems};
 
@@ -46,6 +47,8 @@ pub struct AgentConfig {
     pub write_interval: Span,
     /// What changes less than this is not written.
     pub min_change: Ratio,
+    /// What owners of namespaces may get by annotations, where their namespace says nothing.
+    pub leave: Leave,
     /// The latency target of pods that name none.
     pub target_latency_ms: Option<f64>,
     /// Where Prometheus answers.
@@ -184,6 +187,7 @@ impl AgentConfig {
             excluded: names::excluded_namespaces(&excluded),
             write_interval,
             min_change,
+            leave: take_leave(keys),
             target_latency_ms: latency.filter(|latency| *latency > 0.0),
             prometheus_url: url,
             prometheus_query: query.unwrap_or_else(|| DEFAULT_QUERY.into()),
@@ -199,6 +203,16 @@ impl Default for AgentConfig {
         let (data, nothing) = (BTreeMap::new(), |_: &str| None);
         let mut keys = Keys::new(&data, &nothing);
         Self::take(&mut keys)
+    }
+}
+
+/// What owners of namespaces may get by what they write.
+fn take_leave(keys: &mut Keys<'_>) -> Leave {
+    let usual = Leave::default();
+    Leave {
+        rights: keys.cpu_or_none("tenantMaxRights").unwrap_or(usual.rights),
+        max: keys.cpu("tenantMaxCPU").unwrap_or(usual.max),
+        priority: keys.weight("tenantMaxPriority").unwrap_or(usual.priority),
     }
 }
 

@@ -18,6 +18,7 @@ mod running;
 pub mod sample;
 mod settle;
 pub mod tables;
+pub mod tenants;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -36,6 +36,7 @@ use super::latency;
 use super::link::Shared;
 use super::params::{Params, Rules, capacity};
 use super::publish::{Desired, Pace, Urgency, key_of};
+use super::tenants::bound;
 use crate::pod::{Mode, Pod};
 
 /// A limit that was asked for and is not in force after this is not waited for.
@@ -150,7 +151,7 @@ impl Kubernetes {
         self.allocatable = allocatable;
         // The controller reads the same settings, and refuses what is further away.
         let steps = resize::Rules::of(&self.terms.config.profile);
-        let before = std::mem::replace(&mut self.roster, Roster::of(seen, &rules, &steps));
+        let before = std::mem::replace(&mut self.roster, Roster::of(&seen, &rules, &steps));
         let Roster { set_aside, came_with, .. } = self.roster;
         // Where idle CPU is measured, whoever is left alone takes what it uses.
         let set_aside = match self.terms.config.profile.cap_rule {
@@ -158,6 +159,8 @@ impl Kubernetes {
             CapRule::Loose => Millicores::ZERO,
         };
         self.capacity = capacity(allocatable, self.terms.config.reserve, set_aside, came_with);
+        let (leave, ground) = (self.terms.config.leave, rules.ground());
+        bound(&mut self.roster.sized, &seen.namespaces, leave, &ground, self.capacity);
         self.say_who_is_left_alone(&before);
         self.complain();
         let sized = &self.roster.sized;

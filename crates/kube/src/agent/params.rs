@@ -57,6 +57,10 @@ pub struct Params {
     pub qos: Qos,
     /// What may be changed of it.
     pub mode: Mode,
+    /// What is known of its claim, with all that its owner wishes for.
+    pub known: Known,
+    /// What its weight is multiplied by where its owner wishes for nothing else.
+    pub usual_priority: Weight,
     /// The least and the most it may be granted.
     pub bounds: Bounds,
     /// What its claim counts for.
@@ -161,6 +165,8 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
     Ok(Params {
         qos,
         mode,
+        known,
+        usual_priority: priority_of_class(pod),
         bounds,
         weight,
         nature: known.nature,
@@ -339,16 +345,24 @@ fn known(pod: &Pod, originals: &Originals, complaints: &mut Vec<String>) -> Know
 
 /// What multiplies a pod's weight: what its owner says, or else its priority.
 fn priority(pod: &Pod, complaints: &mut Vec<String>) -> Weight {
-    let (low, high) = PRIORITY_RANGE;
     let named =
         annotated(pod, names::PRIORITY_MULTIPLIER, complaints, "a number above 0", |text| {
             // Three digits behind the point are as fine as weights are.
             let weight = walras_host::config::weight_from(text.parse().ok()?)?;
             Some(i64::from(weight.thousandths()))
         });
-    let of_class = 1000 + i64::from(pod.spec.priority.unwrap_or(0)) / 10;
-    let thousandths = named.unwrap_or(of_class).clamp(low, high);
-    Weight::from_thousandths(u32::try_from(thousandths).unwrap_or(1000)).unwrap_or(Weight::ONE)
+    named.map_or_else(|| priority_of_class(pod), priority_from)
+}
+
+/// What multiplies a pod's weight by its priority class, which administrators make.
+fn priority_of_class(pod: &Pod) -> Weight {
+    priority_from(1000 + i64::from(pod.spec.priority.unwrap_or(0)) / 10)
+}
+
+fn priority_from(thousandths: i64) -> Weight {
+    let (low, high) = PRIORITY_RANGE;
+    let thousandths = u32::try_from(thousandths.clamp(low, high));
+    Weight::from_thousandths(thousandths.unwrap_or(1000)).unwrap_or(Weight::ONE)
 }
 
 /// Whose pods share what was learned: those of one owner with the same containers. A name that is
@@ -392,7 +406,9 @@ fn annotated<T>(
 // === impl Rules, Params ===
 
 impl Rules {
-    const fn ground(&self) -> Ground {
+    /// What holds for the claims of all of them.
+    #[must_use]
+    pub const fn ground(&self) -> Ground {
         Ground {
             cap_rule: self.cap_rule,
             baseline: self.baseline,

@@ -17,6 +17,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tracing::{debug, info, warn};
 use walras_core::units::Millicores;
 
+use super::tenants::{NamespaceSays, Namespaces};
 use crate::client::{WATCH_S, watch_words};
 use crate::names;
 use crate::pause::Rests;
@@ -36,8 +37,8 @@ pub struct Snapshot {
     pub generation: u64,
     /// The node's pods, by uid.
     pub pods: BTreeMap<String, Arc<Pod>>,
-    /// What namespaces say about the mode, where they do.
-    pub modes: Arc<BTreeMap<String, String>>,
+    /// What namespaces say, where they do.
+    pub namespaces: Arc<Namespaces>,
     /// What the node has for pods.
     pub allocatable: Millicores,
 }
@@ -46,7 +47,7 @@ pub struct Snapshot {
 struct Seen {
     generation: u64,
     pods: Option<BTreeMap<String, Arc<Pod>>>,
-    modes: Option<Arc<BTreeMap<String, String>>>,
+    namespaces: Option<Arc<Namespaces>>,
     allocatable: Option<Millicores>,
     /// The settings, where they were looked for: nothing if there are none.
     config: Option<Option<Data>>,
@@ -119,15 +120,12 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
 async fn watch_namespaces(client: Client, world: &World) {
     let config = watcher::Config::default().timeout(WATCH_S);
     let stream = watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config);
-    let mode = |meta: &PartialObjectMeta<Namespace>| {
-        meta.annotations().get(names::MODE).map(|mode| (meta.name_any(), mode.clone()))
-    };
-    gather("namespaces", stream, world, mode, |seen, modes| {
-        // Most changes of namespaces say nothing about the mode.
-        if seen.modes.as_deref() == Some(&modes) {
+    gather("namespaces", stream, world, NamespaceSays::read, |seen, namespaces| {
+        // Most changes of namespaces say nothing that matters here.
+        if seen.namespaces.as_deref() == Some(&namespaces) {
             return;
         }
-        seen.modes = Some(Arc::new(modes));
+        seen.namespaces = Some(Arc::new(namespaces));
     })
     .await;
 }
@@ -232,7 +230,7 @@ impl World {
         Some(Snapshot {
             generation: seen.generation,
             pods: seen.pods.clone()?,
-            modes: seen.modes.clone()?,
+            namespaces: seen.namespaces.clone()?,
             allocatable: seen.allocatable?,
         })
     }
@@ -255,7 +253,7 @@ impl World {
     pub fn is_complete(&self) -> bool {
         let seen = self.lock();
         seen.pods.is_some()
-            && seen.modes.is_some()
+            && seen.namespaces.is_some()
             && seen.allocatable.is_some()
             && seen.config.is_some()
     }
@@ -276,12 +274,12 @@ impl World {
 
 #[cfg(test)]
 impl World {
-    /// A node of 4 CPUs has these pods, and nobody says anything about the mode.
+    /// A node of 4 CPUs has these pods, and no namespace says anything.
     pub(super) fn show(&self, pods: Vec<Pod>) {
         let mut seen = self.lock();
         let pods = pods.into_iter().map(|pod| (pod.uid().to_owned(), Arc::new(pod)));
         seen.pods = Some(pods.collect());
-        seen.modes.get_or_insert_default();
+        seen.namespaces.get_or_insert_default();
         seen.allocatable = Some(Millicores::new(4000));
         seen.generation += 1;
     }

@@ -11,12 +11,18 @@ fn of_pod(state: &Value, name: &str) -> Option<Value> {
 }
 
 #[test]
-fn what_a_tenant_claims_to_have_come_with_is_not_believed() {
+fn what_a_tenant_claims_or_wishes_for_takes_nothing_from_its_neighbours() {
     let mut installed = Installed::start(&[("slowLoopInterval", "1s")]);
     let kubectl = installed.testbed.kubectl().unwrap();
+    // What an administrator allows: 50m of rights beyond what pods requested.
+    kubectl.run(&["annotate", "namespace", "default", "walras.dev/max-rights=50m"]).unwrap();
     let mut greedy = installed.pod("default", "greedy", "10m", "100m");
     let claim = r#"{"app":{"cpuRequestMilli":1000000000,"cpuLimitMilli":1000000000}}"#;
-    greedy["metadata"]["annotations"] = json!({ "walras.dev/original-resources": claim });
+    greedy["metadata"]["annotations"] = json!({
+        "walras.dev/original-resources": claim,
+        "mbcas.io/min-cpu": "16",
+        "mbcas.io/priority-multiplier": "10",
+    });
     let refused = wait_for("a refusal", PATIENCE, || {
         // A policy holds a moment after it was written.
         let told = kubectl.apply(&greedy);
@@ -44,7 +50,7 @@ fn what_a_tenant_claims_to_have_come_with_is_not_believed() {
             return Ok(None);
         };
         let right = pod["min_milli"].as_u64().unwrap_or(u64::MAX);
-        assert!(right <= 100, "a right to {right}m: {state:#}");
+        assert_eq!(right, 60, "its request and what is allowed beyond that: {state:#}");
         let tick = state["slow_ticks"].as_u64().unwrap_or_default();
         Ok((tick >= *first_tick.get_or_insert(tick) + 20).then_some(()))
     })

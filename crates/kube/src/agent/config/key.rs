@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use walras_core::profile::{Profile, SettingError, Value};
-use walras_core::units::{Millicores, Ratio, Span};
-use walras_host::config::{Problem, cpu_from, unknown};
+use walras_core::units::{Millicores, Ratio, Span, Weight};
+use walras_host::config::{Problem, cpu_from, unknown, weight_from};
 
 use super::idle;
 use crate::time::span_from;
@@ -104,6 +104,19 @@ impl<'a> Keys<'a> {
     /// An amount of CPU.
     pub(super) fn cpu(&mut self, key: &'static str) -> Option<Millicores> {
         self.take(key, "an amount of CPU such as 100m or 0.1", cpu_from)
+    }
+
+    /// An amount of CPU, or `0` for none.
+    pub(super) fn cpu_or_none(&mut self, key: &'static str) -> Option<Millicores> {
+        self.take(key, "an amount of CPU such as 100m or 0", |text| match text {
+            "0" => Some(Millicores::ZERO),
+            text => cpu_from(text),
+        })
+    }
+
+    /// What a weight is multiplied by.
+    pub(super) fn weight(&mut self, key: &'static str) -> Option<Weight> {
+        self.take(key, "a number above 0", |text| weight_from(text.parse().ok()?))
     }
 
     /// A time, as Go writes it.

@@ -31,11 +31,12 @@ pub(super) struct Roster {
 
 impl Roster {
     /// What becomes of each pod that was seen, where one resize goes as far as `steps` say.
-    pub(super) fn of(seen: Snapshot, rules: &Rules, steps: &resize::Rules) -> Self {
+    pub(super) fn of(seen: &Snapshot, rules: &Rules, steps: &resize::Rules) -> Self {
         let mut roster = Self::default();
-        for (uid, pod) in seen.pods {
-            let uid = PodUid::new(&uid);
-            let mode = seen.modes.get(pod.namespace()).map(String::as_str);
+        for (uid, pod) in &seen.pods {
+            let (uid, pod) = (PodUid::new(uid), Arc::clone(pod));
+            let says = seen.namespaces.get(pod.namespace());
+            let mode = says.and_then(|says| says.mode.as_deref());
             if let Some(came_with) = to_give_back(&pod, mode, rules.mode) {
                 roster.giving_back.push((Arc::clone(&pod), came_with));
             }
