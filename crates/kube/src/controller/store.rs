@@ -1,8 +1,10 @@
 //! What the watches have seen, and what the controller remembers of each allocation.
 //!
-//! Everything is behind one lock that is held for a lookup and never while somebody waits. An
-//! object that is older than the one known is not taken: answers to our own writes arrive here
-//! before the watch has them. Only a watch makes something known, and only a watch ends it.
+//! Everything is behind one lock that is held for a lookup and never while somebody waits. Answers
+//! to our own writes arrive here before the watch has them, so what the watch says after that is
+//! not taken while it is older. What is listed anew always counts: after a cluster was restored from
+//! a backup, everything in it is older. Only a watch makes something known, and only a watch ends
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +54,8 @@ struct Inner {
     vertical: Autoscalers,
     siblings: Siblings,
     memory: BTreeMap<Key, Memory>,
+    /// What is known from an answer to a write of ours, and was not seen by a watch yet.
+    answers: BTreeSet<(Kind, Key)>,
     synced: BTreeSet<Kind>,
 }
 
@@ -68,6 +72,7 @@ impl Default for Inner {
             vertical: Autoscalers::default(),
             siblings: Siblings::default(),
             memory: BTreeMap::new(),
+            answers: BTreeSet::new(),
             synced: BTreeSet::new(),
         }
     }
@@ -110,10 +115,10 @@ impl Store {
     /// Takes a pod in. What has to be looked at for it, if anything that matters changed.
     pub(crate) fn pod_seen(&self, key: &Key, pod: PodFacts) -> Option<Key> {
         let mut inner = self.inner();
-        let known = inner.pods.get(key);
-        if known.is_some_and(|known| is_older(&pod.version, &known.version)) {
+        if inner.is_outdated(Kind::Pods, key, &pod.version) {
             return None;
         }
+        let known = inner.pods.get(key);
         let same = known.is_some_and(|known| known.same_but_for_version(&pod));
         let allocation = allocation_of(key, &pod);
         inner.pods.insert(key.clone(), Arc::new(pod));
@@ -128,12 +133,14 @@ impl Store {
             && !is_older(&pod.version, &known.version)
         {
             *known = Arc::new(pod);
+            inner.answers.insert((Kind::Pods, key.clone()));
         }
     }
 
     /// A pod is gone. What has to be looked at for it.
     pub(crate) fn pod_gone(&self, key: &Key) -> Option<Key> {
         let mut inner = self.inner();
+        inner.answers.remove(&(Kind::Pods, key.clone()));
         let pod = inner.pods.remove(key)?;
         let allocation = allocation_of(key, &pod);
         inner.allocations.contains_key(&allocation).then_some(allocation)
@@ -142,10 +149,10 @@ impl Store {
     /// Takes an allocation in, and says whether anything differs from what is known.
     pub(crate) fn allocation_seen(&self, key: &Key, allocation: AllocationFacts) -> bool {
         let mut inner = self.inner();
-        let known = inner.allocations.get(key);
-        if known.is_some_and(|known| is_older(&allocation.version, &known.version)) {
+        if inner.is_outdated(Kind::Allocations, key, &allocation.version) {
             return false;
         }
+        let known = inner.allocations.get(key);
         let same = known.is_some_and(|known| known.version == allocation.version);
         inner.allocations.insert(key.clone(), Arc::new(allocation));
         !same
@@ -159,6 +166,7 @@ impl Store {
             && !is_older(&allocation.version, &known.version)
         {
             *known = Arc::new(allocation);
+            inner.answers.insert((Kind::Allocations, key.clone()));
         }
     }
 
@@ -167,6 +175,7 @@ impl Store {
         let mut inner = self.inner();
         inner.allocations.remove(key);
         inner.memory.remove(key);
+        inner.answers.remove(&(Kind::Allocations, key.clone()));
         inner.siblings.suggested(key, None)
     }
 
@@ -254,6 +263,11 @@ impl Store {
 
     pub(crate) fn settings(&self) -> Settings {
         self.inner().settings.clone()
+    }
+
+    /// Everything of `kind` is about to be listed, which has every write that was answered before.
+    pub(crate) fn listing(&self, kind: Kind) {
+        self.inner().answers.retain(|(answered, _)| *answered != kind);
     }
 
     /// Everything of `kind` is known now; what is not in `present` is gone. What that was.
@@ -359,6 +373,25 @@ impl Store {
 // === impl Inner ===
 
 impl Inner {
+    /// Whether a watch says something that was true before a write of ours. What it says otherwise
+    /// is waited for no longer.
+    fn is_outdated(&mut self, kind: Kind, key: &Key, version: &str) -> bool {
+        let answer = (kind, key.clone());
+        if !self.answers.contains(&answer) {
+            return false;
+        }
+        let known = match kind {
+            Kind::Pods => self.pods.get(key).map(|pod| &pod.version),
+            Kind::Allocations => self.allocations.get(key).map(|allocation| &allocation.version),
+            Kind::Namespaces | Kind::Settings | Kind::Horizontal | Kind::Vertical => None,
+        };
+        if known.is_some_and(|known| is_older(version, known)) {
+            return true;
+        }
+        self.answers.remove(&answer);
+        false
+    }
+
     const fn autoscalers(&mut self, kind: Kind) -> Option<&mut Autoscalers> {
         match kind {
             Kind::Horizontal => Some(&mut self.horizontal),
@@ -413,6 +446,28 @@ mod tests {
         }))
         .unwrap();
         store.pod_seen(&Key::new("shop", name), PodFacts::of(&pod));
+    }
+
+    #[test]
+    fn what_is_listed_anew_counts_even_if_it_is_older() {
+        let store = Store::default();
+        let key = Key::new("shop", "shop-web");
+        let version = || store.gather(&key).unwrap().allocation.version.clone();
+        see_allocation(&store, "web", 900, "");
+        let mut answer = store.gather(&key).unwrap().allocation.as_ref().clone();
+        answer.version = "950".to_owned();
+        store.allocation_written(&key, answer.clone());
+        see_allocation(&store, "web", 940, "");
+        assert_eq!(version(), "950", "the watch is behind our own write");
+        // The cluster was restored from a backup, and its versions count from there.
+        store.listing(Kind::Pods);
+        see_allocation(&store, "web", 5, "");
+        assert_eq!(version(), "950");
+        store.listing(Kind::Allocations);
+        see_allocation(&store, "web", 5, "");
+        assert_eq!(version(), "5");
+        see_allocation(&store, "web", 6, "");
+        assert_eq!(version(), "6");
     }
 
     #[test]

@@ -34,6 +34,8 @@ const UNKNOWN_LONGEST: Span = Span::from_s(300);
 
 /// What is done with what a watch says.
 trait Take<T> {
+    /// Everything is about to be listed.
+    fn listing(&self) {}
     fn seen(&self, key: &Key, object: T);
     fn gone(&self, key: &Key);
     fn listed(&self, present: &BTreeSet<Key>);
@@ -106,6 +108,7 @@ async fn follow<T>(
             }
             Ok(Event::Init) => {
                 // It is about to be listed, which may fail.
+                take.listing();
                 present.clear();
                 continue;
             }
@@ -165,6 +168,10 @@ struct Autoscalers(Arc<Shared>, Kind);
 // === impl Take ===
 
 impl Take<PodAllocation> for Allocations {
+    fn listing(&self) {
+        self.0.store.listing(Kind::Allocations);
+    }
+
     fn seen(&self, key: &Key, object: PodAllocation) {
         if self.0.store.allocation_seen(key, AllocationFacts::of(object)) {
             self.0.look_at_family(key.clone());
@@ -187,6 +194,10 @@ impl Take<PodAllocation> for Allocations {
 }
 
 impl Take<Pod> for Pods {
+    fn listing(&self) {
+        self.0.store.listing(Kind::Pods);
+    }
+
     fn seen(&self, key: &Key, object: Pod) {
         if let Some(allocation) = self.0.store.pod_seen(key, PodFacts::of(&object)) {
             self.0.look_at_family(allocation);
