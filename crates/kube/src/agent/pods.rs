@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
@@ -22,6 +23,10 @@ use crate::client::{WATCH_S, watch_words};
 use crate::names;
 use crate::pause::Rests;
 use crate::pod::{Pod, disown, millicores};
+
+/// A watch that had trouble and has had none for so long works again, although nothing changed that
+/// it could tell of: whatever is wrong shows again within the time that a connection may take.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The keys of a ConfigMap.
 pub type Data = BTreeMap<String, String>;
@@ -120,7 +125,7 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
 async fn watch_namespaces(client: Client, world: &World) {
     let config = watcher::Config::default().timeout(WATCH_S);
     let stream = watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config);
-    gather("namespaces", stream, world, NamespaceSays::read, |seen, namespaces| {
+    gather("namespaces", SILENCE, stream, world, NamespaceSays::read, |seen, namespaces| {
         // Most changes of namespaces say nothing that matters here.
         if seen.namespaces.as_deref() == Some(&namespaces) {
             return;
@@ -146,12 +151,13 @@ async fn follow<K>(
         object.meta_mut().managed_fields = None;
     });
     let keyed = |object: &K| Some((object.uid()?, Arc::new(object.clone())));
-    gather(what, stream, world, keyed, take).await;
+    gather(what, SILENCE, stream, world, keyed, take).await;
 }
 
 /// Keeps a map of what a watch sees, and hands it over after every change.
 async fn gather<O, K, V>(
     what: &'static str,
+    silence: Duration,
     stream: impl futures_util::Stream<Item = watcher::Result<Event<O>>>,
     world: &World,
     keyed: impl Fn(&O) -> Option<(K, V)>,
@@ -167,7 +173,20 @@ async fn gather<O, K, V>(
     let mut by_name: BTreeMap<(Option<String>, String), K> = BTreeMap::new();
     let mut complete = false;
     let mut rests = Rests::new();
-    while let Some(event) = stream.next().await {
+    loop {
+        let next = stream.next();
+        let event = if world.lock().troubles.contains_key(what) {
+            match tokio::time::timeout(silence, next).await {
+                Ok(event) => event,
+                Err(_) => {
+                    world.lock().untroubled(what);
+                    continue;
+                }
+            }
+        } else {
+            next.await
+        };
+        let Some(event) = event else { return };
         let changed = match event {
             Ok(Event::Init) => {
                 all.clear();
@@ -329,12 +348,41 @@ mod tests {
         let problems = |events: Vec<watcher::Result<Event<Pod>>>| {
             let world = &world;
             async move {
-                gather("pods", futures_util::stream::iter(events), world, keyed, |_, _| {}).await;
+                gather(
+                    "pods",
+                    SILENCE,
+                    futures_util::stream::iter(events),
+                    world,
+                    keyed,
+                    |_, _| {},
+                )
+                .await;
                 world.problems().len()
             }
         };
         assert_eq!(problems(vec![Ok(Event::Init), failed(), Ok(Event::Init)]).await, 1);
         assert_eq!(problems(vec![Ok(Event::Init), Ok(Event::InitDone)]).await, 0);
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_is_silent_after_a_trouble_works_again() {
+        let world = World::default();
+        let status = serde_json::from_str(r#"{"message": "not now", "code": 503}"#).unwrap();
+        let failed = watcher::Error::WatchStartFailed(kube::Error::Api(Box::new(status)));
+        world.lock().troubled("pods", &failed);
+        assert_eq!(world.problems().len(), 1);
+        let silent = futures_util::stream::pending();
+        let keyed = |pod: &Pod| Some((pod.uid().to_owned(), ()));
+        let watch = gather("pods", Duration::from_millis(1), silent, &world, keyed, |_, _| {});
+        let told = async {
+            while !world.problems().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = watch => panic!("it goes on"),
+            () = told => {}
+        }
     }
 
     #[test]

@@ -198,10 +198,8 @@ mod tests {
         assert_eq!(got, "100m 4000m 100");
         assert_eq!(
             complaints,
-            [
-                "the annotation mbcas.io/min-cpu asks for 4000m, and 100m is what it requested and \
-                 what its namespace may have beyond that of this node"
-            ]
+            ["the annotation mbcas.io/min-cpu asks for 4000m, and 100m is what it requested and \
+                 what its namespace may have beyond that of this node"]
         );
         assert_eq!(check(greedy, "{}", 1500).0, "600m 4000m 100");
     }
