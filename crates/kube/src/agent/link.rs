@@ -128,7 +128,8 @@ impl Work {
     fn run(self, runtime: &Runtime, stopped: oneshot::Receiver<Option<Tables>>) {
         let Self { client, asked, shared, to_save, found, judged } = self;
         let (node, namespace) = (asked.scope.node.clone(), asked.scope.namespace.clone());
-        let kept = Kept { client: client.clone(), namespace, node: node.clone() };
+        let world = Arc::clone(&shared.world);
+        let kept = Kept { client: client.clone(), namespace, node: node.clone(), world };
         runtime.block_on(async {
             let watching = pods::watch(client.clone(), asked.scope, Arc::clone(&shared.world));
             let writing = async {
@@ -162,6 +163,7 @@ struct Kept {
     client: Client,
     namespace: String,
     node: String,
+    world: Arc<World>,
 }
 
 impl Kept {
@@ -198,7 +200,9 @@ impl Kept {
     }
 
     async fn save(&self, newest: &Tables) -> bool {
-        let save = tables::save(&self.client, &self.namespace, &self.node, newest);
+        let uid = self.world.node_uid();
+        let node = (self.node.as_str(), uid.as_deref());
+        let save = tables::save(&self.client, &self.namespace, node, newest);
         match tokio::time::timeout(SAVE_PATIENCE, save).await {
             Ok(Ok(())) => {
                 debug!("{} tables saved", newest.len());

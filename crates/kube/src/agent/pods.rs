@@ -54,6 +54,7 @@ struct Seen {
     pods: Option<BTreeMap<String, Arc<Pod>>>,
     namespaces: Option<Arc<Namespaces>>,
     allocatable: Option<Millicores>,
+    node_uid: Option<String>,
     /// The settings, where they were looked for: nothing if there are none.
     config: Option<Option<Data>>,
     config_generation: u64,
@@ -93,6 +94,7 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
         |_| {},
         |seen, nodes| {
             let node = nodes.values().next();
+            seen.node_uid = node.and_then(|node| node.metadata.uid.clone());
             let status = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
             let cpu = status.and_then(|amounts| amounts.get("cpu"));
             match cpu.map(|cpu| millicores(&cpu.0)) {
@@ -265,6 +267,11 @@ impl World {
     /// The settings come from elsewhere.
     pub fn set_config(&self, data: Data) {
         self.lock().set_config(Some(data));
+    }
+
+    /// The uid of the node, if it was seen.
+    pub fn node_uid(&self) -> Option<String> {
+        self.lock().node_uid.clone()
     }
 
     /// Whether everything was seen once.

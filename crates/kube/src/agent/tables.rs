@@ -148,16 +148,28 @@ pub async fn load(client: &Client, namespace: &str, node: &str) -> kube::Result<
     Ok(map.and_then(|map| map.data).unwrap_or_default())
 }
 
-/// Replaces what a ConfigMap has.
+/// Replaces what a ConfigMap has. It belongs to the Node with this uid, where that is known, so that
+/// Kubernetes removes it with its node.
 ///
 /// # Errors
 /// The API server does not answer, or does not allow it.
-pub async fn save(client: &Client, namespace: &str, node: &str, all: &Tables) -> kube::Result<()> {
+pub async fn save(
+    client: &Client,
+    namespace: &str,
+    (node, uid): (&str, Option<&str>),
+    all: &Tables,
+) -> kube::Result<()> {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let owner =
+        uid.map(|uid| json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid }));
     let map = json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": { "name": name_of(node), "labels": { "app.kubernetes.io/name": "walras" } },
+        "metadata": {
+            "name": name_of(node),
+            "labels": { "app.kubernetes.io/name": "walras" },
+            "ownerReferences": Vec::from_iter(owner),
+        },
         "data": all,
     });
     let params = PatchParams::apply(names::AGENT_MANAGER).force();

@@ -102,6 +102,17 @@ fn each_program_has_the_rights_it_uses_and_no_others() {
         Ok(kubectl.run(&["get", "configmap", "mbcas-qtable-node-1", "-n", SYSTEM]).ok())
     })
     .unwrap();
+    let uid = |what: [&str; 2], of: fn(&serde_json::Value) -> &serde_json::Value| {
+        let object = kubectl.json(&[&["get"][..], &what, &["-n", SYSTEM]].concat()).unwrap();
+        of(&object).as_str().map(str::to_owned)
+    };
+    let owner =
+        uid(
+            ["configmap", "mbcas-qtable-node-1"],
+            |map| &map["metadata"]["ownerReferences"][0]["uid"],
+        );
+    let node = uid(["node", "node-1"], |node| &node["metadata"]["uid"]);
+    assert!(owner.is_some() && owner == node, "it goes with its node: {owner:?}, {node:?}");
     // A second table, once there is a first; and the life of a pod to its end.
     installed.kill_agent();
     installed.start_agent();
