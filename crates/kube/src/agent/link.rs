@@ -96,6 +96,12 @@ impl Link {
         Ok(Self { saves, loaded, verdicts, stop: Some(stop), thread: Some(thread) })
     }
 
+    /// Whether the thread has ended, which it does only when it is told to or is broken.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Saves this when possible. Only the newest counts.
     pub fn save(&self, tables: Tables) {
         self.saves.send_replace(Some(tables));

@@ -42,6 +42,7 @@ use self::link::{Asked, Link, LinkError, Shared, Shelf};
 use self::outside::{Kubernetes, Terms};
 use self::pods::{Scope, World};
 use self::publish::{Outbox, Pace};
+pub use self::running::LinkEnded;
 use self::running::Running;
 use crate::names;
 
@@ -101,6 +102,9 @@ pub enum AgentError {
     /// The recording cannot be made.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// A part of it is broken.
+    #[error(transparent)]
+    Ended(#[from] LinkEnded),
     /// Signals cannot be heard.
     #[error("signals cannot be heard: {0}")]
     Signals(io::Error),
@@ -126,7 +130,8 @@ pub fn default_listen() -> SocketAddr {
 /// Runs the agent until it is told to stop.
 ///
 /// # Errors
-/// It cannot start. Nothing was changed then.
+/// It cannot start, and nothing was changed then; or a part of it has ended, and pods have back what
+/// the API server has for them.
 pub fn run(options: &Options) -> Result<(), AgentError> {
     log::start(options.log_level, options.log_format);
     // Until the settings are known, the default holds and nobody is sized.
@@ -163,9 +168,9 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         drive.record_to(recorder);
     }
     info!(address = %server.address(), node = options.node, "walras agent is running");
-    Running::new(options, shelf, board, drive, world).run(link, &asked);
+    let ended = Running::new(options, shelf, board, drive, world).run(link, &asked);
     server.stop();
-    Ok(())
+    Ok(ended?)
 }
 
 fn asked_of(options: &Options) -> Asked {

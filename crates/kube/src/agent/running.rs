@@ -112,8 +112,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Turns the loop until it is told to stop.
-    pub(super) fn run(mut self, link: Link, asked: &Receiver<Asked>) {
+    /// Turns the loop until it is told to stop, or cannot reach the API server ever again.
+    pub(super) fn run(mut self, link: Link, asked: &Receiver<Asked>) -> Result<(), LinkEnded> {
         self.load_from_folder();
         loop {
             self.take_settings();
@@ -129,8 +129,14 @@ impl<'a> Running<'a> {
                 Ok(Asked::Reload) => self.file_at = Moment::ORIGIN,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            if link.has_ended() {
+                // What is left would look healthy and never see another pod.
+                self.stop(link);
+                return Err(LinkEnded);
+            }
         }
         self.stop(link);
+        Ok(())
     }
 
     fn stop(mut self, link: Link) {
@@ -297,6 +303,14 @@ impl<'a> Running<'a> {
         }
     }
 }
+
+/// The thread that talks to the API server has ended, although nobody told it to.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the thread that talks to the API server has ended, which is a fault of Walras; its last words \
+     are above"
+)]
+pub struct LinkEnded;
 
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)

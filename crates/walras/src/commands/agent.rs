@@ -113,6 +113,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<(), Failure> {
         | AgentError::Layout(_)
         | AgentError::Serve(_)
         | AgentError::Record(_)
+        | AgentError::Ended(_)
         | AgentError::Signals(_) => Failure::Machine(error.to_string()),
     })
 }
