@@ -117,7 +117,7 @@ profile! {
         [1, 1, 1, 1],
         "Where the random numbers of new tables start, so that a replay repeats them.";
     sampling_interval_ms: Span, "ms", 100.0 to 60_000.0,
-        [ms(1000), ms(300), ms(1000), ms(1000)],
+        [ms(1000), ms(500), ms(1000), ms(1000)],
         "How often a quiet pod is looked at.";
     fast_loop_interval_ms: Span, "ms", 50.0 to 60_000.0,
         [ms(2000), ms(100), ms(1000), ms(100)],

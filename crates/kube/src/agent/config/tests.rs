@@ -177,9 +177,13 @@ fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
     assert_eq!(AgentConfig::default().profile, Profile::API);
     let direct = read("actuation: direct", &[]).unwrap();
     assert_eq!(direct.actuation, Actuation::Direct);
-    let weighed =
-        Profile { weight_source: walras_core::profile::WeightSource::Request, ..Profile::DIRECT };
-    assert_eq!(direct.profile, weighed, "weights are the kubelet's");
+    let expected = Profile {
+        // Weights are the kubelet's, and a raise is to be there within half a second.
+        weight_source: walras_core::profile::WeightSource::Request,
+        sampling_interval_ms: Span::from_ms(300),
+        ..Profile::DIRECT
+    };
+    assert_eq!(direct.profile, expected);
     let said = read("actuation: direct\nsamplingInterval: 2s", &[]).unwrap();
     assert_eq!(said.profile.sampling_interval_ms, Span::from_s(2));
     let seed = read("profile: seed\nmarket.overcommit: 1.5\nmode: off", &[]).unwrap();
