@@ -4,7 +4,7 @@
 //! out, one after the other, at a bounded pace. Only the newest wish of a pod counts. When the API
 //! server is away, it is tried again after longer and longer pauses that differ from node to node,
 //! and then at the same bounded pace, so that nothing is stampeded. What others change or delete is
-//! found by listing everything once a minute, and written again.
+//! found by listing everything about once a minute, and written again.
 
 mod outbox;
 

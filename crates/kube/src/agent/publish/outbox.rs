@@ -25,8 +25,9 @@ const PAUSE_FIRST: Span = Span::from_ms(500);
 const PAUSE_LONGEST: Span = Span::from_s(15);
 /// The longest pause of one object that is refused.
 const REFUSED_LONGEST: Span = Span::from_s(300);
-/// How often everything that is there is looked at, for what others have changed or deleted.
-const LIST_EVERY: Span = Span::from_s(60);
+/// How often everything that is there is looked at, for what others have changed or deleted; up to
+/// half as soon by chance, so that agents that were started together do not go on together.
+const LIST_EVERY: Span = Span::from_s(90);
 /// What changes less than this is never worth a write.
 const LEAST_CHANGE: Millicores = Millicores::new(10);
 /// A price that moved by less than this is not worth a write by itself: every pod of the node would
@@ -392,13 +393,17 @@ impl Inner {
             (self.failures, self.problem) = (0, None);
         }
         self.stock_taken = true;
-        self.list_at = now + LIST_EVERY;
+        self.list_at = self.next_list(now);
+    }
+
+    fn next_list(&mut self, now: Moment) -> Moment {
+        now + pause(1, LIST_EVERY, LIST_EVERY, &mut self.random)
     }
 
     fn not_listed(&mut self, because: &str, now: Moment) {
         if self.stock_taken {
             // Writes tell soon enough if the API server is away.
-            self.list_at = now + LIST_EVERY;
+            self.list_at = self.next_list(now);
             return;
         }
         self.failures = self.failures.saturating_add(1);
