@@ -4,38 +4,31 @@
 //! workload that only is watched is never written to. What is adopted is remembered by the kernel's
 //! own identity of the group, so one that is made anew under the same path is a new workload.
 
+mod arrival;
+mod find;
+mod give_back;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::warn;
-use walras_cgroup::{
-    Adopted, CgroupError, CgroupPath, Group, Identity, Layout, Original, Settings, Target,
-    WalkLimits, ceiling, walk,
-};
-use walras_core::claim::{Ground, claim};
+use walras_cgroup::{CgroupPath, Identity, Layout, Original, Settings, Target};
 use walras_core::demand::Sample;
-use walras_core::node::{Action, MachineSample, PodFacts};
+use walras_core::node::{Action, MachineSample};
 use walras_core::profile::CapRule;
-use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, Moment, PodUid, WorkloadKey};
+use walras_core::units::{Millicores, Moment, PodUid};
 
 use super::clock::Clock;
 use super::cpus::cpus_online;
 use super::handle::{Batch, Handle};
-use super::known::known;
 use super::machine::Machine;
-use super::outside::{Arrival, Carried, Change, Outside, Trouble};
-use crate::adopt::{AdoptRules, Adoption, Judged, judge, read_marks, recognise};
-use crate::board::PodLabel;
+use super::outside::{Carried, Change, Outside, Trouble};
+use crate::adopt::{AdoptRules, Adoption};
 use crate::latency::{self, LatencyTerms, Questions};
 use crate::store::Store;
 
-/// No tree of cgroups that people make is larger.
-const LIMITS: WalkLimits = WalkLimits { depth: 10, groups: 20_000 };
 /// Every workload's settings are compared with what was set this often, a few at each look.
 const LOOKS_PER_ROUND: usize = 60;
-/// What a workload may have at least in the documents' market.
-const BASELINE: Millicores = Millicores::new(100);
 /// More problems than this are not listed.
 const PROBLEMS_MAX: usize = 20;
 
@@ -167,201 +160,6 @@ impl Cgroups {
         }
     }
 
-    /// Gives every workload back what it came with. Says how many have it back.
-    pub fn restore_all(&mut self) -> usize {
-        let mut count = 0;
-        for held in std::mem::take(&mut self.held).into_values() {
-            if let Handle::Adopted(mut adopted) = held.handle
-                && self.give_back(&mut adopted)
-            {
-                count += 1;
-            }
-        }
-        self.judged.clear();
-        count
-    }
-
-    fn is_still_wanted(&self, path: &str) -> bool {
-        let rules = &self.terms.adopt;
-        recognise(rules, path).is_some_and(|seen| {
-            matches!(judge(rules, &seen, &read_marks(rules, &seen)), Judged::Adopt(_))
-        })
-    }
-
-    fn give_back(&mut self, adopted: &mut Adopted) -> bool {
-        let identity = adopted.original().identity;
-        match adopted.restore() {
-            Ok(_) => {}
-            Err(error) if error.is_gone() => {}
-            Err(error) => {
-                warn!("{}: not given back: {error}", adopted.original().path);
-                return false;
-            }
-        }
-        if let Err(error) = self.store.forget_originals(&[identity]) {
-            warn!("{error}");
-        }
-        true
-    }
-
-    /// What is to become of a cgroup that was not seen before.
-    fn judge(&self, path: &CgroupPath) -> Judged {
-        if self.is_ours(path) {
-            return Judged::LookBelow;
-        }
-        let shown = path.to_string();
-        let shown = shown.trim_start_matches('/');
-        match recognise(&self.terms.adopt, shown) {
-            Some(seen) => judge(&self.terms.adopt, &seen, &read_marks(&self.terms.adopt, &seen)),
-            None => Judged::LookBelow,
-        }
-    }
-
-    /// Whether this daemon itself runs in it.
-    fn is_ours(&self, path: &CgroupPath) -> bool {
-        self.layout.own().is_some_and(|own| own == path || own.is_below(path))
-    }
-
-    /// Opens a workload and reads what it has. Nothing is written.
-    fn take(
-        &mut self,
-        path: &CgroupPath,
-        adoption: Box<Adoption>,
-        batch: &mut Batch,
-    ) -> Result<Fresh, CgroupError> {
-        let group = Group::open(&self.layout, path)?;
-        let settings = group.settings()?;
-        let handle = if !self.terms.act {
-            Handle::Watched(Box::new(group))
-        } else if let Some(original) = self.originals.remove(&group.identity()) {
-            Handle::Adopted(Box::new(group.adopt_again(original)?))
-        } else {
-            Handle::Adopted(Box::new(group.adopt(batch)?))
-        };
-        Ok(Fresh { handle, adoption, settings })
-    }
-
-    fn arrival(&mut self, fresh: Fresh) -> Arrival {
-        let Fresh { handle, adoption, settings } = fresh;
-        for complaint in &adoption.complaints {
-            warn!(pod = adoption.uid, "{complaint}");
-        }
-        let group = handle.group();
-        let above = ceiling(&self.layout, group.path()).ok().flatten();
-        let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
-        let ground = Ground {
-            cap_rule: self.terms.cap_rule,
-            baseline: BASELINE,
-            node: self.capacity,
-            respect_limits: false,
-        };
-        let known = known(&adoption, &handle.original(&settings), above.map(|it| it.limit));
-        let (came_with, claim) = (known.came_with, claim(&known, &ground));
-        let uid = PodUid::new(&adoption.uid);
-        let identity = group.identity();
-        let judged = adoption.target_latency_ms.map(|target_ms| latency::Judged {
-            uid: uid.clone(),
-            name: adoption.name.clone(),
-            source: adoption.source,
-            target_ms,
-        });
-        self.held.insert(uid.clone(), Held { handle, identity, limit, judged });
-        Arrival {
-            facts: PodFacts {
-                uid,
-                workload: Some(WorkloadKey::new(&adoption.workload)),
-                bounds: claim.bounds,
-                weight: claim.weight,
-                limit,
-                request: None,
-                came_with,
-                nature: adoption.nature,
-                request_rule: RequestRule::Kept,
-            },
-            label: PodLabel {
-                name: adoption.name,
-                kind: adoption.source.into(),
-                original_limit: came_with.limit,
-                target_latency_ms: adoption.target_latency_ms,
-            },
-        }
-    }
-
-    /// Finds what is new, and marks what is still there.
-    fn find(&mut self, batch: &mut Batch) -> Vec<Fresh> {
-        let mut fresh = Vec::new();
-        let found = match walk(&self.layout, &CgroupPath::ROOT, LIMITS) {
-            Ok(walk) => {
-                self.walk_problem = walk.cut_short.then(|| {
-                    format!("there are more than {} cgroups, so some were not seen", LIMITS.groups)
-                });
-                walk.found
-            }
-            Err(error) => {
-                self.walk_problem = Some(format!("the cgroups cannot be listed: {error}"));
-                return fresh;
-            }
-        };
-        // Whoever is in the tree twice by its path was made anew in between.
-        let mut covering: Vec<CgroupPath> = Vec::new();
-        for one in found {
-            if let Some((standing, look)) = self.judged.get_mut(&one.identity) {
-                *look = self.looks;
-                if !matches!(standing, Standing::LookBelow) {
-                    covering.push(one.path);
-                }
-                continue;
-            }
-            let standing = if is_covered(&one.path, &covering) {
-                Standing::Covered
-            } else {
-                match self.judge(&one.path) {
-                    Judged::LookBelow => Standing::LookBelow,
-                    Judged::Leave => {
-                        covering.push(one.path);
-                        Standing::Covered
-                    }
-                    Judged::Adopt(adoption) => {
-                        let uid = PodUid::new(&adoption.uid);
-                        match self.take(&one.path, adoption, batch) {
-                            Ok(taken) => fresh.push(taken),
-                            Err(error) if error.is_gone() => continue,
-                            Err(error) => {
-                                warn!("a workload cannot be sized: {error}");
-                                self.problems.insert(one.path.clone(), error.to_string());
-                            }
-                        }
-                        covering.push(one.path);
-                        Standing::Workload(uid)
-                    }
-                }
-            };
-            self.judged.insert(one.identity, (standing, self.looks));
-        }
-        fresh
-    }
-
-    /// Lets go of what was not seen at this look.
-    fn let_go(&mut self, changes: &mut Vec<Change>) {
-        let mut gone = Vec::new();
-        let looks = self.looks;
-        let held = &mut self.held;
-        self.judged.retain(|identity, (standing, seen)| {
-            let there = *seen == looks;
-            if let (false, Standing::Workload(uid)) = (there, standing)
-                && held.get(uid).is_some_and(|held| held.identity == *identity)
-            {
-                held.remove(uid);
-                gone.push(*identity);
-                changes.push(Change::Went(uid.clone()));
-            }
-            there
-        });
-        if let Err(error) = self.store.forget_originals(&gone) {
-            warn!("{error}");
-        }
-    }
-
     /// Tells the background who has a latency target.
     fn ask_prometheus(&self) {
         let judged = self.held.values().filter_map(|held| held.judged.clone());
@@ -484,10 +282,6 @@ impl Outside for Cgroups {
         let latency = unjudged.into_iter().chain(self.questions.problems());
         self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
     }
-}
-
-fn is_covered(path: &CgroupPath, covering: &[CgroupPath]) -> bool {
-    covering.iter().any(|above| path.is_below(above))
 }
 
 // === impl Fresh ===
