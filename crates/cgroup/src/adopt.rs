@@ -6,6 +6,9 @@
 //! found, and move in an order that the kernel accepts at every step: who shrinks goes from the
 //! innermost outwards, and then who grows from the outermost inwards. Limited groups that are made
 //! inside later are not known, and groups above are only read.
+//!
+//! What was left in a group is remembered, so that a change by somebody else can be told from our
+//! own. It is the owner's, and belongs to what is given back.
 
 use std::error::Error;
 
@@ -50,7 +53,19 @@ pub struct Adopted {
     group: Group,
     inner: Vec<Group>,
     original: Original,
+    /// What was in force when we last looked or wrote; nothing if that is not known.
     left: Option<Settings>,
+}
+
+/// What the owner of a group changed in it, since it was adopted or last looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnersChange {
+    /// What it would have been given back before.
+    pub from: Settings,
+    /// What it is given back now.
+    pub to: Settings,
+    /// What is in force.
+    pub in_force: Settings,
 }
 
 /// What came of setting a group.
@@ -102,24 +117,30 @@ impl Group {
         originals
             .keep(&original)
             .map_err(|source| CgroupError::NotKept { path: self.path().clone(), source })?;
-        Ok(Adopted { group: self, inner, original, left: None })
+        Ok(Adopted { group: self, inner, original, left: Some(settings) })
     }
 
     /// Adopts the group once more, after a restart, with what was kept the first time.
     ///
     /// # Errors
     ///
-    /// Where it is another group than the one that was adopted, even if it has the same path.
+    /// Where it is another group than the one that was adopted, even if it has the same path, and
+    /// where it or one inside of it cannot be read.
     pub fn adopt_again(self, original: Original) -> Result<Adopted, CgroupError> {
         if self.identity() != original.identity || *self.path() != original.path {
             return Err(CgroupError::Gone { path: original.path });
         }
-        let open = |kept: &Original| {
-            let group = Group::open(self.layout(), &kept.path).ok()?;
-            (group.identity() == kept.identity).then_some(group)
-        };
-        let inner = original.inner.iter().filter_map(open).collect();
-        Ok(Adopted { group: self, inner, original, left: None })
+        let left = Some(self.settings()?);
+        let mut inner = Vec::new();
+        for kept in &original.inner {
+            match Group::open(self.layout(), &kept.path) {
+                Ok(group) if group.identity() == kept.identity => inner.push(group),
+                Ok(_) => {}
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Adopted { group: self, inner, original, left })
     }
 }
 
@@ -136,6 +157,31 @@ impl Adopted {
     #[must_use]
     pub const fn original(&self) -> &Original {
         &self.original
+    }
+
+    /// Takes what the owner of the group changed in it for what it came with, after `originals` has
+    /// kept that. Nothing if nobody else changed anything, or only back to what it came with.
+    ///
+    /// # Errors
+    ///
+    /// Where the settings cannot be read or kept. Nothing has changed then, and the next call finds
+    /// the same.
+    pub fn take_owners_change(
+        &mut self,
+        originals: &mut dyn Originals,
+    ) -> Result<Option<OwnersChange>, CgroupError> {
+        let in_force = self.group.settings()?;
+        let from = self.original.settings;
+        let to = self.left.map_or(from, |left| from.with_changes(&left, &in_force));
+        if to != from {
+            let changed = Original { settings: to, ..self.original.clone() };
+            originals
+                .keep(&changed)
+                .map_err(|source| CgroupError::NotKept { path: changed.path.clone(), source })?;
+            self.original = changed;
+        }
+        self.left = Some(in_force);
+        Ok((to != from).then_some(OwnersChange { from, to, in_force }))
     }
 
     /// Sets the group to `target`, as far as the groups above allow. What has its value already is
@@ -164,8 +210,17 @@ impl Adopted {
                 Err(error) => return Err(error),
             }
         }
-        let (written, inner_written) = carry_out(changes)?;
-        Ok(self.applied(before, before.toward(&target), written, held_by, inner_written))
+        match carry_out(changes) {
+            Ok((written, inner_written)) => {
+                let now = before.toward(&target);
+                Ok(self.applied(before, now, written, held_by, inner_written))
+            }
+            Err(error) => {
+                // What was written until then is ours, and not a change of the owner's.
+                self.left = self.group.settings().ok();
+                Err(error)
+            }
+        }
     }
 
     /// Gives back what the group had before it was adopted.

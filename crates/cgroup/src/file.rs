@@ -113,6 +113,14 @@ impl Folder {
         value.map(Some).map_err(|fault| fault.of(&self.path))
     }
 
+    /// Whether there is anything in a file; not if the group has no such file.
+    pub(crate) fn has_content(&self, name: &'static str) -> Result<bool, CgroupError> {
+        let Some(file) = self.keep_open(name)? else { return Ok(false) };
+        // One byte is enough, however many there are.
+        let read = retry(|| passing_or_not(rustix::io::pread(&file.fd, &mut [0; 1], 0)));
+        read.map(|length| length > 0).map_err(|errno| self.fault(errno, name))
+    }
+
     /// Writes a value.
     pub(crate) fn write(&self, name: &'static str, value: &str) -> Result<(), CgroupError> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::TRUNC;

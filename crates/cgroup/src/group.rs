@@ -18,6 +18,10 @@ use crate::layout::{BootId, Layout, Version};
 use crate::path::CgroupPath;
 use crate::retry::{Failed, retry};
 use crate::settings::{self, Settings};
+use crate::walk::{WalkLimits, walk};
+
+/// Processes of a group are looked for this far inside of it.
+const INSIDE: WalkLimits = WalkLimits { depth: 10, groups: 4096 };
 
 /// Who a group is. No two groups ever have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,6 +138,36 @@ impl Group {
         settings::max(&self.folder, self.layout.version())
     }
 
+    /// Whether there is a process in it, or in a group below it.
+    ///
+    /// # Errors
+    ///
+    /// Where the group is gone, or where a file could not be read.
+    pub fn is_populated(&self) -> Result<bool, CgroupError> {
+        match self.layout.version() {
+            Version::V2 => {
+                let populated = |text: &[u8]| Ok(text.split(|b| *b == b'\n').any(is_populated));
+                Ok(self.folder.read("cgroup.events", populated)?.unwrap_or(false))
+            }
+            Version::V1 => {
+                if self.folder.has_content("cgroup.procs")? {
+                    return Ok(true);
+                }
+                for below in walk(&self.layout, self.path(), INSIDE)?.found {
+                    match Folder::open(self.layout.cpu_root(), &below.path)
+                        .and_then(|folder| folder.has_content("cgroup.procs"))
+                    {
+                        Ok(true) => return Ok(true),
+                        Ok(false) => {}
+                        Err(error) if error.is_gone() => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
     pub(crate) const fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -196,6 +230,11 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.boot, self.inode)
     }
+}
+
+/// Whether a line of `cgroup.events` says that there are processes.
+fn is_populated(line: &[u8]) -> bool {
+    line == b"populated 1"
 }
 
 fn required(folder: &Folder, file: &'static str) -> Result<Kept, CgroupError> {
@@ -262,6 +301,28 @@ mod tests {
         let long = STAT.repeat(20);
         let words = "/a: cpu.stat is longer than 1024 bytes";
         assert_eq!(check(Version::V2, &[("cpu.stat", &long)]), words);
+    }
+
+    #[test]
+    fn a_group_is_populated_by_a_process_in_it_or_below_it() {
+        let root = tempfile::tempdir().unwrap();
+        let events = |text| [("cpu.stat", STAT), ("cgroup.events", text)];
+        let populated = |version, files: &[(&str, &str)]| {
+            group(root.path(), version, files).unwrap().is_populated().unwrap()
+        };
+        assert!(populated(Version::V2, &events("populated 1\nfrozen 0\n")));
+        assert!(!populated(Version::V2, &events("populated 0\nfrozen 0\n")));
+        let first = [("cpu.stat", "nr_periods 9\n"), ("cpuacct.usage", "1\n")];
+        assert!(!populated(Version::V1, &first));
+        fs::create_dir_all(root.path().join("a/b/c")).unwrap();
+        for (inside, pids) in [("a/b", ""), ("a/b/c", "")] {
+            fs::write(root.path().join(inside).join("cgroup.procs"), pids).unwrap();
+        }
+        assert!(!populated(Version::V1, &first));
+        fs::write(root.path().join("a/b/c/cgroup.procs"), "7\n").unwrap();
+        assert!(populated(Version::V1, &first));
+        fs::remove_dir_all(root.path().join("a/b")).unwrap();
+        assert!(populated(Version::V1, &[first[0], first[1], ("cgroup.procs", "7\n")]));
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod retry;
 mod settings;
 mod walk;
 
-pub use adopt::{Adopted, Applied, Original, Originals};
+pub use adopt::{Adopted, Applied, Original, Originals, OwnersChange};
 pub use ceiling::{Ceiling, ceiling};
 pub use create::{Created, Inside, remove_left_behind, remove_orphans};
 pub use error::CgroupError;
@@ -32,4 +32,4 @@ pub use layout::{BootId, Layout, LayoutError, Version};
 pub use open_files::allow_open_files;
 pub use path::CgroupPath;
 pub use settings::{Settings, Target, WeightInForce, Written};
-pub use walk::{Found, Refusal, Walk, WalkLimits, walk};
+pub use walk::{Found, Owner, Refusal, Walk, WalkLimits, walk, walk_trusted};

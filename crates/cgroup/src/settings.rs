@@ -207,6 +207,16 @@ impl Settings {
             burst: self.burst.map(|burst| fitting(wanted_burst.unwrap_or(burst))),
         }
     }
+
+    /// These settings, with those that are other ones in `now` than in `left` as they are now.
+    pub(crate) fn with_changes(&self, left: &Self, now: &Self) -> Self {
+        let max = if now.max == left.max { self.max } else { now.max };
+        let weight = if now.weight == left.weight { self.weight } else { now.weight };
+        let burst = if now.burst == left.burst { self.burst } else { now.burst };
+        // The kernel refuses a buffer above the quota.
+        let fitting = |burst: Span| max.quota.map_or(burst, |quota| burst.min(quota));
+        Self { max, weight, burst: burst.map(fitting) }
+    }
 }
 
 // === impl Target ===
@@ -265,6 +275,39 @@ mod tests {
         };
         let max = CpuMax { quota: us("quota"), period: us("period").unwrap() };
         Settings { max, weight, burst: us("burst") }
+    }
+
+    /// What is given back after the owner changed `left` to `now`, as quota, weight and buffer.
+    fn check_owner(came: &str, left: &str, now: &str) -> String {
+        let [came, left, now] = [came, left, now].map(|line| settings(Version::V2, line));
+        let told = came.with_changes(&left, &now);
+        let quota = told.max.quota.map_or("max".to_owned(), |quota| quota.as_us().to_string());
+        let burst = told.burst.map_or(0, Span::as_us);
+        format!("{quota} {} {burst}", settings_weight(&told))
+    }
+
+    fn settings_weight(settings: &Settings) -> u32 {
+        match settings.weight {
+            WeightInForce::V1(shares) => shares.get(),
+            WeightInForce::V2(weight) => weight.get(),
+            WeightInForce::Idle => 0,
+        }
+    }
+
+    #[test]
+    fn what_the_owner_changed_is_the_owners_and_nothing_else_is() {
+        let came = "quota=50000 period=100000 weight=100 burst=20000";
+        let left = "quota=70000 period=100000 weight=300 burst=0";
+        assert_eq!(check_owner(came, left, left), "50000 100 20000");
+        let limited = "quota=30000 period=100000 weight=300 burst=0";
+        assert_eq!(check_owner(came, left, limited), "30000 100 20000");
+        let weighed = "quota=70000 period=100000 weight=50 burst=0";
+        assert_eq!(check_owner(came, left, weighed), "50000 50 20000");
+        let freed = "period=100000 weight=300 burst=0";
+        assert_eq!(check_owner(came, left, freed), "max 100 20000");
+        let small = "quota=10000 period=100000 weight=300 burst=0";
+        assert_eq!(check_owner(came, left, small), "10000 100 10000", "a buffer that fits");
+        assert_eq!(check_owner(came, left, came), "50000 100 20000", "back to what it came with");
     }
 
     /// The writes for two lines of the fixture. The burst buffer is above the quota after none.

@@ -31,6 +31,17 @@ pub struct Found {
     pub path: CgroupPath,
     /// Who it is.
     pub identity: Identity,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// Whose a group is, and so who may make groups in it and call them anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// Whether others than this user and root may make groups in it.
+    pub shared: bool,
 }
 
 /// A group whose inside could not be looked at.
@@ -53,6 +64,15 @@ pub struct Walk {
     pub cut_short: bool,
 }
 
+/// Whose groups are looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Into {
+    /// Everybody's.
+    All,
+    /// Those of users who are trusted.
+    Trusted,
+}
+
 /// A group that is still to be looked into.
 struct Pending {
     path: CgroupPath,
@@ -65,56 +85,90 @@ struct Pending {
 ///
 /// Where `from` itself is gone or may not be read.
 pub fn walk(layout: &Layout, from: &CgroupPath, limits: WalkLimits) -> Result<Walk, CgroupError> {
-    let mut walk = Walk::default();
-    let mut pending = Vec::new();
-    look_into(layout, &Pending { path: from.clone(), depth: 0 }, limits, &mut walk, &mut pending)?;
-    while let Some(next) = pending.pop() {
-        match look_into(layout, &next, limits, &mut walk, &mut pending) {
+    walk_into(layout, from, limits, Into::All)
+}
+
+/// The same, without a look into groups that others than root may make groups in. Those are found
+/// themselves; what is in them is not, so that nobody can use up the limits.
+///
+/// # Errors
+///
+/// As [`walk`].
+pub fn walk_trusted(
+    layout: &Layout,
+    from: &CgroupPath,
+    limits: WalkLimits,
+) -> Result<Walk, CgroupError> {
+    walk_into(layout, from, limits, Into::Trusted)
+}
+
+fn walk_into(
+    layout: &Layout,
+    from: &CgroupPath,
+    limits: WalkLimits,
+    into: Into,
+) -> Result<Walk, CgroupError> {
+    let (walk, pending) = (Walk::default(), Vec::new());
+    let mut walker = Walker { layout, limits, into, walk, pending };
+    walker.look_into(&Pending { path: from.clone(), depth: 0 })?;
+    while let Some(next) = walker.pending.pop() {
+        match walker.look_into(&next) {
             Ok(()) => {}
             Err(error) if error.is_gone() => {}
-            Err(error) => walk.refused.push(Refusal { path: next.path, error }),
+            Err(error) => walker.walk.refused.push(Refusal { path: next.path, error }),
         }
     }
+    let mut walk = walker.walk;
     walk.found.sort_unstable();
     walk.refused.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     Ok(walk)
 }
 
-/// Adds what is directly in `place` to the walk, and what has to be looked into to `pending`.
-fn look_into(
-    layout: &Layout,
-    place: &Pending,
+/// A walk that is under way.
+struct Walker<'a> {
+    layout: &'a Layout,
     limits: WalkLimits,
-    walk: &mut Walk,
-    pending: &mut Vec<Pending>,
-) -> Result<(), CgroupError> {
-    let fault = |errno| Fault { errno, file: "." }.of(&place.path);
-    let folder = Folder::open(layout.cpu_root(), &place.path)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(folder.as_fd(), ".", flags, Mode::empty()).map_err(fault)?;
-    let entries = Dir::read_from(&fd).map_err(fault)?;
-    for entry in entries {
-        let entry = entry.map_err(fault)?;
-        let Some((path, inode, leaf)) = child(&fd, &place.path, &entry) else { continue };
-        if place.depth >= limits.depth || walk.found.len() >= limits.groups {
-            walk.cut_short = true;
-            return Ok(());
-        }
-        let identity = Identity { boot: layout.boot(), inode };
-        if !leaf {
-            pending.push(Pending { path: path.clone(), depth: place.depth + 1 });
-        }
-        walk.found.push(Found { path, identity });
-    }
-    Ok(())
+    into: Into,
+    walk: Walk,
+    pending: Vec<Pending>,
 }
 
-/// The group that an entry of a folder is, its number, and whether it has no groups in it.
+impl Walker<'_> {
+    /// Adds what is directly in `place` to the walk, and what has to be looked into to what is
+    /// pending.
+    fn look_into(&mut self, place: &Pending) -> Result<(), CgroupError> {
+        let fault = |errno| Fault { errno, file: "." }.of(&place.path);
+        let folder = Folder::open(self.layout.cpu_root(), &place.path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(folder.as_fd(), ".", flags, Mode::empty()).map_err(fault)?;
+        let entries = Dir::read_from(&fd).map_err(fault)?;
+        for entry in entries {
+            let entry = entry.map_err(fault)?;
+            let Some((path, inode, owner, leaf)) = child(&fd, &place.path, &entry) else {
+                continue;
+            };
+            if place.depth >= self.limits.depth || self.walk.found.len() >= self.limits.groups {
+                self.walk.cut_short = true;
+                return Ok(());
+            }
+            let identity = Identity { boot: self.layout.boot(), inode };
+            let closed = self.into == Into::Trusted && !owner.is_trusted();
+            if !leaf && !closed {
+                self.pending.push(Pending { path: path.clone(), depth: place.depth + 1 });
+            }
+            self.walk.found.push(Found { path, identity, owner });
+        }
+        Ok(())
+    }
+}
+
+/// The group that an entry of a folder is, its number, whose it is, and whether it has no groups in
+/// it.
 fn child(
     fd: &OwnedFd,
     parent: &CgroupPath,
     entry: &rustix::fs::DirEntry,
-) -> Option<(CgroupPath, u64, bool)> {
+) -> Option<(CgroupPath, u64, Owner, bool)> {
     if !matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
         return None;
     }
@@ -123,12 +177,33 @@ fn child(
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {
             // A folder has a link from its parent, one from itself and one from each folder in it.
             // This spares reading the names of some thirty files per group.
-            Some((path, stat.st_ino, stat.st_nlink == 2))
+            Some((path, stat.st_ino, Owner::of(&stat), stat.st_nlink == 2))
         }
         // Vanished meanwhile, or something else than a folder.
         Ok(_) | Err(Errno::NOENT | Errno::NODEV) => None,
         // Looking into it will say what is wrong.
-        Err(_) => Some((path, entry.ino(), false)),
+        Err(_) => Some((path, entry.ino(), Owner::UNKNOWN, false)),
+    }
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// Nobody who would be trusted.
+    const UNKNOWN: Self = Self { uid: u32::MAX, shared: true };
+
+    /// Whose a folder with this state is.
+    fn of(stat: &rustix::fs::Stat) -> Self {
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let by_group = mode.contains(Mode::WGRP) && stat.st_gid != 0;
+        Self { uid: stat.st_uid, shared: mode.contains(Mode::WOTH) || by_group }
+    }
+
+    /// Whether only root, or the user that this program runs as, may make groups in it.
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        let ours = self.uid == 0 || self.uid == rustix::process::geteuid().as_raw();
+        ours && !self.shared
     }
 }
 
@@ -175,6 +250,31 @@ mod tests {
     fn any_name_is_listed_and_shown_on_one_line() {
         let limits = WalkLimits { depth: 1, groups: 9 };
         assert_eq!(check(&[b"a\nb", b"\xff", b"c d"], None, limits), "/a\\nb /c d /\\xff");
+    }
+
+    #[test]
+    fn a_group_that_others_may_make_groups_in_is_not_trusted() {
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().to_path_buf();
+        for (name, mode) in [("a", 0o755), ("b", 0o757), ("c", 0o700)] {
+            fs::create_dir(place.join(name)).unwrap();
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(place.join(name), permissions).unwrap();
+        }
+        let layout = Layout::at(Version::V2, place.clone(), place);
+        let found = walk(&layout, &CgroupPath::ROOT, WalkLimits { depth: 1, groups: 9 }).unwrap();
+        let trusted: Vec<bool> = found.found.iter().map(|it| it.owner.is_trusted()).collect();
+        assert_eq!(trusted, [true, false, true]);
+        for inside in ["a/x", "b/x", "b/x/y"] {
+            fs::create_dir_all(layout.cpu_root().join(inside)).unwrap();
+        }
+        let limits = WalkLimits { depth: 9, groups: 4 };
+        let found = walk_trusted(&layout, &CgroupPath::ROOT, limits).unwrap();
+        let paths: Vec<String> = found.found.iter().map(|it| it.path.to_string()).collect();
+        assert_eq!(paths, ["/a", "/a/x", "/b", "/c"]);
+        assert!(!found.cut_short, "nobody else uses up the limits");
+        let somebody = Owner { uid: 1_000_000, shared: false };
+        assert!(!somebody.is_trusted() && !Owner::UNKNOWN.is_trusted());
     }
 
     #[test]

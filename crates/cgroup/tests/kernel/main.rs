@@ -175,6 +175,49 @@ mod tests {
     }
 
     #[test]
+    fn what_the_owner_changes_is_what_is_given_back() {
+        let Some(mut ground) = Ground::prepared() else { return };
+        let path = ground.make(b"a");
+        set_quota(&ground, &path, 60_000).unwrap();
+        let (mut group, mut shelf) = (adopted(&ground, &path), Shelf::default());
+        assert_eq!(group.take_owners_change(&mut shelf).unwrap(), None);
+        group.apply(&limit(200)).unwrap();
+        assert_eq!(group.take_owners_change(&mut shelf).unwrap(), None, "that was us");
+        set_quota(&ground, &path, 30_000).unwrap();
+        let full = group.take_owners_change(&mut Shelf { full: true, ..Shelf::default() });
+        assert!(full.is_err(), "what cannot be kept is not taken");
+        let change = group.take_owners_change(&mut shelf).unwrap().unwrap();
+        assert_eq!(change.to.max.limit_floor(), Some(Millicores::new(300)));
+        assert_eq!(shelf.kept, [group.original().clone()]);
+        group.apply(&limit(900)).unwrap();
+        assert_eq!(group.take_owners_change(&mut shelf).unwrap(), None, "us again");
+        group.restore().unwrap();
+        assert_eq!(told(&ground, &path), "30000 100000 0 100");
+    }
+
+    #[test]
+    fn what_a_refused_change_of_ours_left_is_not_the_owners() {
+        let Some(mut ground) = Ground::prepared() else { return };
+        let path = ground.make(b"a");
+        set_quota(&ground, &path, 60_000).unwrap();
+        let (mut group, mut shelf) = (adopted(&ground, &path), Shelf::default());
+        group.apply(&burst(500, 100)).unwrap();
+        // One inside that is not known: the first version refuses less than that has, after the
+        // buffer was written.
+        let inside = ground.make(b"a/b");
+        set_quota(&ground, &inside, 40_000).unwrap();
+        let refused = group.apply(&burst(100, 50));
+        match ground.layout.version() {
+            Version::V1 => assert!(refused.is_err()),
+            Version::V2 => assert!(refused.is_ok()),
+        }
+        assert_eq!(group.take_owners_change(&mut shelf).unwrap(), None);
+        set_quota(&ground, &inside, 5_000).unwrap();
+        group.restore().unwrap();
+        assert_eq!(told(&ground, &path), "60000 100000 0 100");
+    }
+
+    #[test]
     fn a_group_made_again_under_the_same_name_is_another_one() {
         let Some(mut ground) = Ground::prepared() else { return };
         let path = ground.make(b"again");
