@@ -44,11 +44,24 @@ impl Glob {
     /// Whether all of `path` fits.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
-        // Which ends of the pattern so far can be reached after each character: no backtracking.
+        self.reached_after(path.chars())[self.parts.len()]
+    }
+
+    /// Whether a path below `path` may fit, and the pattern says so: one that starts with `**` names
+    /// no place in particular.
+    #[must_use]
+    pub fn names_below(&self, path: &str) -> bool {
+        let somewhere = self.parts.first() != Some(&Part::Anything);
+        somewhere && self.reached_after(path.chars().chain(['/'])).contains(&true)
+    }
+
+    /// Which ends of the pattern so far can be reached after these characters.
+    fn reached_after(&self, characters: impl Iterator<Item = char>) -> Vec<bool> {
+        // All ways at once: no backtracking.
         let mut reached = vec![false; self.parts.len() + 1];
         reached[0] = true;
         self.skip_empty(&mut reached);
-        for character in path.chars() {
+        for character in characters {
             let mut next = vec![false; reached.len()];
             for (place, part) in self.parts.iter().enumerate().filter(|(place, _)| reached[*place])
             {
@@ -62,7 +75,7 @@ impl Glob {
             self.skip_empty(&mut next);
             reached = next;
         }
-        reached[self.parts.len()]
+        reached
     }
 
     /// A star may stand for nothing.
@@ -101,6 +114,15 @@ mod tests {
         assert!(check("*", ""));
         assert!(!check("a", ""));
         assert!(check("**", "anything/at/all"));
+    }
+
+    #[test]
+    fn a_pattern_names_what_may_be_below_a_place() {
+        let names = |pattern: &str, path: &str| Glob::new(pattern).unwrap().names_below(path);
+        assert!(names("batch/*", "batch") && names("batch/**", "batch/one"));
+        assert!(!names("batch/*", "batch/one") && !names("batch/*", "bat"));
+        assert!(names("a/*/c", "a/b") && !names("a/*/c", "b"));
+        assert!(!names("**/web", "anywhere"));
     }
 
     #[test]

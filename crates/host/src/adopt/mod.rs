@@ -158,29 +158,69 @@ pub struct Adoption {
 }
 
 /// Whether a path looks like one of a workload. `path` has no slash at its start.
+///
+/// A name counts only where the managers that root runs make such groups: below a user's service
+/// manager, or in a container, anybody calls a group anything.
 #[must_use]
 pub fn recognise(rules: &AdoptRules, path: &str) -> Option<Seen> {
     let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
-    let above = parent.rsplit('/').next().unwrap_or_default();
     let seen = |source, id: &str| Some(Seen { source, id: id.to_owned(), path: path.to_owned() });
+    if parent.split('/').any(is_user_manager) {
+        return None;
+    }
     if rules.paths.iter().any(|glob| glob.matches(path)) {
         return seen(Source::Path, last);
     }
-    if above == "walras" && !last.is_empty() {
+    if parent == "walras" && !last.is_empty() {
         return seen(Source::Walras, last);
     }
-    if above == "docker" && is_container_id(last) {
-        return seen(Source::Docker, last);
-    }
-    let stem = last.strip_suffix(".scope").unwrap_or(last);
-    if let Some(id) = stem.strip_prefix("docker-").filter(|id| is_container_id(id)) {
-        return seen(Source::Docker, id);
-    }
-    if let Some(id) = stem.strip_prefix("libpod-").filter(|id| is_container_id(id)) {
-        return seen(Source::Podman, id);
+    if let Some((source, id)) = container(parent, last) {
+        return seen(source, id);
     }
     let is_unit = last.ends_with(".service") || last.ends_with(".scope");
-    if is_unit { seen(Source::Systemd, last) } else { None }
+    if is_unit && is_slices(parent) { seen(Source::Systemd, last) } else { None }
+}
+
+/// Whose workload a group is that `uid` owns. What root made for a user, such as a session, is that
+/// user's.
+#[must_use]
+pub fn user_of(path: &str, uid: u32) -> u32 {
+    let of_slice = || {
+        let slice = path.split('/').find_map(|name| name.strip_prefix("user-"));
+        slice.and_then(|rest| rest.strip_suffix(".slice")?.parse().ok())
+    };
+    if uid == 0 { of_slice().unwrap_or(0) } else { uid }
+}
+
+/// The engine and the id of the container that is called `last` in `parent`.
+fn container<'a>(parent: &str, last: &'a str) -> Option<(Source, &'a str)> {
+    let id_after =
+        |text: &'a str, prefix| text.strip_prefix(prefix).filter(|id: &&str| is_container_id(id));
+    // Without systemd, engines make groups in one of their own.
+    match parent.split_once('/').unwrap_or((parent, "")) {
+        ("docker", "") if is_container_id(last) => return Some((Source::Docker, last)),
+        ("libpod_parent", pod) if !pod.contains('/') => {
+            return id_after(last, "libpod-").map(|id| (Source::Podman, id));
+        }
+        _ => {}
+    }
+    // With it, they ask for scopes in a slice.
+    let is_of_a_user = parent.split('/').next() == Some("user.slice");
+    let stem = last.strip_suffix(".scope").filter(|_| is_slices(parent) && !is_of_a_user)?;
+    let docker = id_after(stem, "docker-").map(|id| (Source::Docker, id));
+    docker.or_else(|| id_after(stem, "libpod-").map(|id| (Source::Podman, id)))
+}
+
+/// Whether a path is made of slices only, which is where systemd has its services and scopes. There
+/// are none in the root, which is a slice itself.
+fn is_slices(path: &str) -> bool {
+    path.is_empty() || path.split('/').all(|name| name.ends_with(".slice"))
+}
+
+/// Whether a group is that of a user's own service manager, who decides about all below it.
+fn is_user_manager(name: &str) -> bool {
+    let uid = name.strip_prefix("user@").and_then(|rest| rest.strip_suffix(".service"));
+    uid.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// What is to become of a cgroup that may be a workload and says `marks` about itself.
@@ -282,6 +322,12 @@ impl Default for AdoptRules {
 }
 
 impl AdoptRules {
+    /// Whether a path of the configuration may be below `path`, which has no slash at its start.
+    #[must_use]
+    pub fn names_below(&self, path: &str) -> bool {
+        self.paths.iter().any(|glob| glob.names_below(path))
+    }
+
     const fn reach(&self, source: Source) -> Reach {
         match source {
             Source::Walras => self.walras,

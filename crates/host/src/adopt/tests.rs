@@ -75,7 +75,7 @@ fn cgroups_are_adopted_as_written_down() {
         assert_eq!(run(config, asked).trim_end(), expected.join("\n"), "{name}");
         cases += 1;
     }
-    assert_eq!(cases, 7);
+    assert_eq!(cases, 9);
 }
 
 #[test]

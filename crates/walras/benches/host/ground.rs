@@ -23,11 +23,16 @@ const PREFIX: &str = "walras-host-bench-";
 pub(crate) struct Ground {
     pub(crate) layout: Layout,
     top: CgroupPath,
+    /// A process in each of them that sleeps: an empty group is no workload.
+    _sleepers: Vec<Sleeper>,
     /// The group they are in, and then those.
     made: Vec<Created>,
     /// The group that the daemon is in.
     own: Created,
 }
+
+/// A process that sleeps until this value goes.
+struct Sleeper(Child);
 
 /// A daemon, with folders of its own.
 pub(crate) struct Daemon {
@@ -70,6 +75,15 @@ pub(crate) fn cpu_time(schedstat: &str) -> Outcome<Duration> {
     Ok(Duration::from_nanos(ns.parse()?))
 }
 
+// === impl Sleeper ===
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 // === impl Ground ===
 
 impl Ground {
@@ -80,13 +94,18 @@ impl Ground {
         let name = format!("{PREFIX}{}", std::process::id());
         let top = CgroupPath::ROOT.join(name.as_bytes()).ok_or("a name")?;
         let mut made = vec![Created::create(&layout, &top)?];
+        let mut sleepers = Vec::new();
         for number in 0..count {
             let path = top.join(format!("pod-{number:03}").as_bytes()).ok_or("a name")?;
-            made.push(Created::create(&layout, &path)?);
+            let group = Created::create(&layout, &path)?;
+            let sleeper = Sleeper(Command::new("sleep").arg("infinity").spawn()?);
+            group.put(sleeper.0.id())?;
+            sleepers.push(sleeper);
+            made.push(group);
         }
         let own = CgroupPath::ROOT.join(format!("{name}-daemon").as_bytes()).ok_or("a name")?;
         let own = Created::create(&layout, &own)?;
-        let ground = Self { layout, top, made, own };
+        let ground = Self { layout, top, _sleepers: sleepers, made, own };
         ground.take_precedence()?;
         if let Some(quota) = quota_ms {
             let us = quota * 1000;

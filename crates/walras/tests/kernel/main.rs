@@ -166,6 +166,43 @@ mod tests {
     }
 
     #[test]
+    fn groups_without_processes_take_nothing_from_whoever_works() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let empty: Vec<_> = (0..100).map(|n| stage.make_empty(&format!("empty-{n}"))).collect();
+        let _burner = stage.burn(&web, 1);
+        stage.configure(
+            "act = true\nprofile = \"tight\"\n[market]\nslow_loop_interval_ms = 1000\n\
+             [[rule]]\nmatch = \"empty-*\"\nmin = 1",
+        );
+        let daemon = stage.start(&[]);
+        wait_for("a clearing", || (daemon.state()["slow_ticks"].as_u64()? > 0).then_some(()));
+        let state = daemon.state();
+        assert_ne!(state["mode"], "overloaded", "{state}");
+        assert_eq!(state["pods"].as_array().unwrap().len(), 1, "{state}");
+        // One that a process comes to is a workload.
+        stage.fill(&empty[7]);
+        wait_for("another workload", || daemon.pod(&empty[7]));
+    }
+
+    #[test]
+    fn what_a_local_user_makes_in_a_group_of_its_own_is_left_alone() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let (ours, web) = (stage.make_empty("ours"), stage.make("ours/web", Some(10)));
+        let (delegated, fake) = (stage.make_empty("bob"), stage.make("bob/fake", Some(10)));
+        std::os::unix::fs::chown(delegated.under(stage.layout.cpu_root()), Some(1000), None)
+            .unwrap();
+        let _burners = (stage.burn(&web, 1), stage.burn(&fake, 1));
+        stage.configure_paths("act = true", &["ours/*", "bob/*"]);
+        let daemon = stage.start(&[]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        assert_eq!(stage.quota(&fake), Some(10_000));
+        assert_eq!((daemon.pod(&ours), daemon.pod(&fake)), (None, None));
+        let problem = daemon.state()["problems"][0].as_str().unwrap().to_owned();
+        assert!(problem.contains("others than root may make groups there"), "{problem}");
+    }
+
+    #[test]
     fn without_being_told_to_act_nothing_is_written() {
         let Some(mut stage) = Stage::prepared() else { return };
         let web = stage.make("web", Some(10));

@@ -31,8 +31,15 @@ pub(crate) struct Stage {
     pub(crate) layout: Layout,
     top: CgroupPath,
     /// From the outermost to the innermost.
-    made: Vec<Created>,
+    made: Vec<Made>,
     pub(crate) folder: tempfile::TempDir,
+}
+
+/// A cgroup, and the process that makes a workload of it: an empty one is none.
+struct Made {
+    // Goes before the group does, which could not be removed otherwise.
+    sleeper: Option<Burner>,
+    group: Created,
 }
 
 /// What a test has of the machine, until this value goes.
@@ -43,7 +50,7 @@ enum Machine {
     Alone { _guard: RwLockWriteGuard<'static, ()> },
 }
 
-/// A process that burns CPU until this value goes.
+/// A process that burns CPU, or sleeps, until this value goes.
 pub(crate) struct Burner(Child);
 
 /// A daemon.
@@ -102,7 +109,8 @@ impl Stage {
         let layout = Layout::of_this_machine().expect(needs);
         remove_left_behind(&layout, &CgroupPath::ROOT, PREFIX).expect(needs);
         let top = CgroupPath::ROOT.join(&name).unwrap();
-        let made = vec![Created::create(&layout, &top).expect(needs)];
+        let group = Created::create(&layout, &top).expect(needs);
+        let made = vec![Made { sleeper: None, group }];
         Some(Self { _machine: machine(), layout, top, made, folder: tempfile::tempdir().unwrap() })
     }
 
@@ -113,25 +121,45 @@ impl Stage {
         Some((MACHINE.write().unwrap_or_else(PoisonError::into_inner), layout))
     }
 
-    /// Makes a workload with this quota of a period of 100 ms; none where it is nothing.
+    /// Makes a workload with this quota of a period of 100 ms; none where it is nothing. There is a
+    /// process in it that sleeps.
     pub(crate) fn make(&mut self, name: &str, quota_ms: Option<u32>) -> CgroupPath {
-        let path = self.top.join(name.as_bytes()).unwrap();
-        self.made.push(Created::create(&self.layout, &path).unwrap());
+        let path = self.make_empty(name);
         if let Some(quota) = quota_ms {
             self.set_quota(&path, quota);
         }
+        self.fill(&path);
         path
+    }
+
+    /// Makes a cgroup without a process.
+    pub(crate) fn make_empty(&mut self, name: &str) -> CgroupPath {
+        let names = name.split('/').map(str::as_bytes);
+        let path = names.fold(self.top.clone(), |path, name| path.join(name).unwrap());
+        let group = Created::create(&self.layout, &path).unwrap();
+        self.made.push(Made { sleeper: None, group });
+        path
+    }
+
+    /// Puts a process into a cgroup that sleeps.
+    pub(crate) fn fill(&mut self, path: &CgroupPath) {
+        let made = self.made.iter_mut().find(|made| made.group.path() == path).unwrap();
+        let child = Command::new("sleep").arg("infinity").spawn().unwrap();
+        made.group.put(child.id()).unwrap();
+        made.sleeper = Some(Burner(child));
     }
 
     /// Removes a workload.
     pub(crate) fn unmake(&mut self, path: &CgroupPath) {
-        let place = self.made.iter().position(|made| made.path() == path).unwrap();
-        self.made.remove(place).remove().unwrap();
+        let place = self.made.iter().position(|made| made.group.path() == path).unwrap();
+        let Made { sleeper, group } = self.made.remove(place);
+        drop(sleeper);
+        group.remove().unwrap();
     }
 
     /// Burns CPU with so many threads in a workload.
     pub(crate) fn burn(&self, path: &CgroupPath, threads: u32) -> Vec<Burner> {
-        let group = self.made.iter().find(|made| made.path() == path).unwrap();
+        let group = &self.made.iter().find(|made| made.group.path() == path).unwrap().group;
         let start = |_| {
             let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
             group.put(child.id()).unwrap();
@@ -182,11 +210,18 @@ impl Stage {
 
     /// The configuration's file: these workloads and no others, and what else is said.
     pub(crate) fn configure(&self, more: &str) -> PathBuf {
+        self.configure_paths(more, &["*"])
+    }
+
+    /// The same with workloads that have these paths below the group of this test.
+    pub(crate) fn configure_paths(&self, more: &str, paths: &[&str]) -> PathBuf {
         let file = self.folder.path().join("host.toml");
         let top = Self::uid(&self.top);
+        let paths: Vec<String> = paths.iter().map(|path| format!("\"{top}/{path}\"")).collect();
         let text = format!(
             "{more}\n[adopt]\ndocker = \"none\"\npodman = \"none\"\nsystemd = \"none\"\n\
-             walras = \"none\"\npaths = [\"{top}/*\"]\n"
+             walras = \"none\"\npaths = [{}]\n",
+            paths.join(", ")
         );
         // As people do it who replace a file: whoever reads sees the old or the new one.
         let fresh = self.folder.path().join("fresh.toml");

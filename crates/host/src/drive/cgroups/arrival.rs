@@ -18,7 +18,7 @@ const BASELINE: Millicores = Millicores::new(100);
 
 impl Cgroups {
     pub(super) fn arrival(&mut self, fresh: Fresh) -> Arrival {
-        let Fresh { handle, adoption, settings } = fresh;
+        let Fresh { handle, adoption, user, settings } = fresh;
         for complaint in &adoption.complaints {
             warn!(pod = adoption.uid, "{complaint}");
         }
@@ -41,7 +41,7 @@ impl Cgroups {
             source: adoption.source,
             target_ms,
         });
-        self.held.insert(uid.clone(), Held { handle, identity, limit, judged });
+        self.held.insert(uid.clone(), Held { handle, identity, user, limit, judged });
         Arrival {
             facts: PodFacts {
                 uid,

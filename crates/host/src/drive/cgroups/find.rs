@@ -1,20 +1,122 @@
 //! Looks for workloads: which cgroups there are, what was decided about each, and who went.
+//!
+//! Only what root made is looked at: a user who may make groups somewhere decides what they are
+//! called and how many there are. A group without processes is no workload. What should be one and
+//! cannot be yet is tried again, ever more rarely, and its reason is told until then.
 
 use tracing::warn;
-use walras_cgroup::{CgroupError, CgroupPath, Group, WalkLimits, walk};
+use walras_cgroup::{CgroupError, CgroupPath, Found, Group, WalkLimits, walk_trusted};
 use walras_core::units::PodUid;
 
+use super::waiting::Waiting;
 use super::{Cgroups, Fresh, Standing};
-use crate::adopt::{Adoption, Judged, judge, read_marks, recognise};
+use crate::adopt::{Adoption, Judged, judge, read_marks, recognise, user_of};
 use crate::drive::handle::{Batch, Handle};
 use crate::drive::outside::Change;
 
 /// No tree of cgroups that people make is larger.
 const LIMITS: WalkLimits = WalkLimits { depth: 10, groups: 20_000 };
+/// So many workloads are sized for one user who is not root.
+const PER_USER_MAX: usize = 32;
 
 impl Cgroups {
-    /// What is to become of a cgroup that was not seen before.
-    pub(super) fn judge(&self, path: &CgroupPath) -> Judged {
+    /// Finds what is new, and marks what is still there.
+    pub(super) fn find(&mut self, batch: &mut Batch) -> Vec<Fresh> {
+        let mut fresh = Vec::new();
+        let found = match walk_trusted(&self.layout, &CgroupPath::ROOT, LIMITS) {
+            Ok(walk) => {
+                self.walk_problem = walk.cut_short.then(|| {
+                    format!("there are more than {} cgroups, so some were not seen", LIMITS.groups)
+                });
+                walk.found
+            }
+            Err(error) => {
+                self.walk_problem = Some(format!("the cgroups cannot be listed: {error}"));
+                return fresh;
+            }
+        };
+        self.closed = self.closed_to_us(&found);
+        // Whoever is in the tree twice by its path was made anew in between.
+        let mut covering: Vec<CgroupPath> = Vec::new();
+        for one in found {
+            if let Some(covers) = self.stands(&one) {
+                if covers {
+                    covering.push(one.path);
+                }
+                continue;
+            }
+            let standing = if is_covered(&one.path, &covering) {
+                Some(Standing::Covered)
+            } else {
+                self.decide(&one, batch, &mut fresh)
+            };
+            // Without one it went while it was looked at.
+            if let Some(standing) = standing {
+                if !matches!(standing, Standing::Waits) {
+                    self.waiting.remove(&one.identity);
+                }
+                if !matches!(standing, Standing::LookBelow) {
+                    covering.push(one.path);
+                }
+                self.judged.insert(one.identity, (standing, self.looks));
+            }
+        }
+        fresh
+    }
+
+    /// Whether a cgroup about which there is nothing to decide now has everything below it to
+    /// itself. Nothing if there is something to decide.
+    fn stands(&mut self, one: &Found) -> Option<bool> {
+        let (standing, look) = self.judged.get_mut(&one.identity)?;
+        *look = self.looks;
+        match standing {
+            Standing::LookBelow => Some(false),
+            Standing::Workload(_) | Standing::Covered => Some(true),
+            Standing::Empty => None,
+            Standing::Waits => {
+                let due = self.waiting.get(&one.identity).is_none_or(|it| it.is_due(self.looks));
+                (!due).then_some(true)
+            }
+        }
+    }
+
+    /// What is to become of a cgroup that was not seen before, or may be a workload by now. Nothing
+    /// if it went.
+    fn decide(
+        &mut self,
+        one: &Found,
+        batch: &mut Batch,
+        fresh: &mut Vec<Fresh>,
+    ) -> Option<Standing> {
+        let adoption = match self.judge(&one.path) {
+            Judged::LookBelow => return Some(Standing::LookBelow),
+            Judged::Leave => return Some(Standing::Covered),
+            Judged::Adopt(adoption) => adoption,
+        };
+        let uid = PodUid::new(&adoption.uid);
+        let user = user_of(&adoption.uid, one.owner.uid);
+        if user != 0 && self.count_of(user, fresh) >= PER_USER_MAX {
+            return Some(self.waits(
+                one,
+                format!(
+                    "{} is left alone: {PER_USER_MAX} workloads of user {user} are sized, and \
+                     that is the most",
+                    one.path
+                ),
+            ));
+        }
+        match self.take(&one.path, adoption, user, batch) {
+            Ok(Some(taken)) => {
+                fresh.push(taken);
+                Some(Standing::Workload(uid))
+            }
+            Ok(None) => Some(Standing::Empty),
+            Err(error) if error.is_gone() => None,
+            Err(error) => Some(self.waits(one, error.to_string())),
+        }
+    }
+
+    fn judge(&self, path: &CgroupPath) -> Judged {
         if self.is_ours(path) {
             return Judged::LookBelow;
         }
@@ -27,96 +129,85 @@ impl Cgroups {
     }
 
     /// Whether this daemon itself runs in it.
-    pub(super) fn is_ours(&self, path: &CgroupPath) -> bool {
+    fn is_ours(&self, path: &CgroupPath) -> bool {
         self.layout.own().is_some_and(|own| own == path || own.is_below(path))
     }
 
-    /// Opens a workload and reads what it has. Nothing is written.
-    pub(super) fn take(
+    /// Opens a workload and reads what it has; nothing if there are no processes in it. Nothing is
+    /// written, except that what was sized inside of it gets back what it came with.
+    fn take(
         &mut self,
         path: &CgroupPath,
         adoption: Box<Adoption>,
+        user: u32,
         batch: &mut Batch,
-    ) -> Result<Fresh, CgroupError> {
+    ) -> Result<Option<Fresh>, CgroupError> {
         let group = Group::open(&self.layout, path)?;
+        if !group.is_populated()? {
+            return Ok(None);
+        }
+        // What it has inside is kept with it, and that must not be what was made of it.
+        self.give_back_inside(path);
         let settings = group.settings()?;
         let handle = if !self.terms.act {
             Handle::Watched(Box::new(group))
-        } else if let Some(original) = self.originals.remove(&group.identity()) {
-            Handle::Adopted(Box::new(group.adopt_again(original)?))
+        } else if let Some(original) = self.originals.get(&group.identity()) {
+            let adopted = group.adopt_again(original.clone())?;
+            self.originals.remove(&adopted.original().identity);
+            Handle::Adopted(Box::new(adopted))
         } else {
             Handle::Adopted(Box::new(group.adopt(batch)?))
         };
-        Ok(Fresh { handle, adoption, settings })
+        Ok(Some(Fresh { handle, adoption, user, settings }))
     }
 
-    /// Finds what is new, and marks what is still there.
-    pub(super) fn find(&mut self, batch: &mut Batch) -> Vec<Fresh> {
-        let mut fresh = Vec::new();
-        let found = match walk(&self.layout, &CgroupPath::ROOT, LIMITS) {
-            Ok(walk) => {
-                self.walk_problem = walk.cut_short.then(|| {
-                    format!("there are more than {} cgroups, so some were not seen", LIMITS.groups)
-                });
-                walk.found
-            }
-            Err(error) => {
-                self.walk_problem = Some(format!("the cgroups cannot be listed: {error}"));
-                return fresh;
-            }
-        };
-        // Whoever is in the tree twice by its path was made anew in between.
-        let mut covering: Vec<CgroupPath> = Vec::new();
-        for one in found {
-            if let Some((standing, look)) = self.judged.get_mut(&one.identity) {
-                *look = self.looks;
-                if !matches!(standing, Standing::LookBelow) {
-                    covering.push(one.path);
-                }
-                continue;
-            }
-            let standing = if is_covered(&one.path, &covering) {
-                Standing::Covered
-            } else {
-                match self.judge(&one.path) {
-                    Judged::LookBelow => Standing::LookBelow,
-                    Judged::Leave => {
-                        covering.push(one.path);
-                        Standing::Covered
-                    }
-                    Judged::Adopt(adoption) => {
-                        let uid = PodUid::new(&adoption.uid);
-                        match self.take(&one.path, adoption, batch) {
-                            Ok(taken) => fresh.push(taken),
-                            Err(error) if error.is_gone() => continue,
-                            Err(error) => {
-                                warn!("a workload cannot be sized: {error}");
-                                self.problems.insert(one.path.clone(), error.to_string());
-                            }
-                        }
-                        covering.push(one.path);
-                        Standing::Workload(uid)
-                    }
-                }
-            };
-            self.judged.insert(one.identity, (standing, self.looks));
+    fn count_of(&self, user: u32, fresh: &[Fresh]) -> usize {
+        let held = self.held.values().filter(|held| held.user == user).count();
+        held + fresh.iter().filter(|fresh| fresh.user == user).count()
+    }
+
+    /// It is not a workload yet, for this reason.
+    fn waits(&mut self, one: &Found, because: String) -> Standing {
+        let before = self.waiting.get(&one.identity);
+        if before.is_none_or(|before| before.because != because) {
+            warn!("a workload cannot be sized: {because}");
         }
-        fresh
+        let waiting = Waiting::since(before, self.looks, because);
+        self.waiting.insert(one.identity, waiting);
+        Standing::Waits
+    }
+
+    /// What the configuration names and is not looked at, in sentences.
+    fn closed_to_us(&self, found: &[Found]) -> Vec<String> {
+        let closed = found.iter().filter(|one| !one.owner.is_trusted());
+        let paths = closed.map(|one| one.path.to_string());
+        let named = paths.filter(|path| self.terms.adopt.names_below(path.trim_start_matches('/')));
+        named
+            .map(|path| {
+                format!(
+                    "nothing in {path} is sized, although the configuration names paths in it: \
+                     others than root may make groups there"
+                )
+            })
+            .collect()
     }
 
     /// Lets go of what was not seen at this look.
     pub(super) fn let_go(&mut self, changes: &mut Vec<Change>) {
         let mut gone = Vec::new();
-        let looks = self.looks;
-        let held = &mut self.held;
+        let Self { looks, held, waiting, .. } = self;
         self.judged.retain(|identity, (standing, seen)| {
-            let there = *seen == looks;
-            if let (false, Standing::Workload(uid)) = (there, standing)
-                && held.get(uid).is_some_and(|held| held.identity == *identity)
-            {
-                held.remove(uid);
+            let there = *seen == *looks;
+            if !there {
+                waiting.remove(identity);
+            }
+            if let (false, Standing::Workload(uid)) = (there, standing) {
+                // Also if that was noticed before, by reading or setting it.
                 gone.push(*identity);
-                changes.push(Change::Went(uid.clone()));
+                if held.get(uid).is_some_and(|held| held.identity == *identity) {
+                    held.remove(uid);
+                    changes.push(Change::Went(uid.clone()));
+                }
             }
             there
         });

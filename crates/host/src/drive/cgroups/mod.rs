@@ -7,17 +7,21 @@
 mod arrival;
 mod find;
 mod give_back;
+#[cfg(test)]
+mod tests;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracing::warn;
-use walras_cgroup::{CgroupPath, Identity, Layout, Original, Settings, Target};
+use walras_cgroup::{Identity, Layout, Original, Settings, Target};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, MachineSample};
 use walras_core::profile::CapRule;
 use walras_core::units::{Millicores, Moment, PodUid};
 
+use self::waiting::Waiting;
 use super::clock::Clock;
 use super::cpus::cpus_online;
 use super::handle::{Batch, Handle};
@@ -57,11 +61,17 @@ pub struct Cgroups {
     /// What was decided about each cgroup, and at which look it was last there.
     judged: BTreeMap<Identity, (Standing, u64)>,
     looks: u64,
-    /// What cgroups came with, from before this daemon started.
+    /// What cgroups came with that are not sized at the moment: from before this daemon started, or
+    /// from before it was configured anew.
     originals: BTreeMap<Identity, Original>,
+    /// What could not be given back yet, and why, in sentences.
+    owed: BTreeMap<Identity, String>,
     clock: Clock,
     machine: Machine,
-    problems: BTreeMap<CgroupPath, String>,
+    /// Who should be a workload and cannot be yet.
+    waiting: BTreeMap<Identity, Waiting>,
+    /// What the configuration names and is not looked at, in sentences.
+    closed: Vec<String>,
     walk_problem: Option<String>,
     capacity: Millicores,
     /// Whose settings are compared next.
@@ -74,6 +84,10 @@ pub struct Cgroups {
 #[derive(Clone, Debug)]
 enum Standing {
     Workload(PodUid),
+    /// It would be a workload if there were processes in it.
+    Empty,
+    /// It should be a workload and cannot be yet; why is among those that wait.
+    Waits,
     LookBelow,
     Covered,
 }
@@ -83,6 +97,8 @@ enum Standing {
 struct Held {
     handle: Handle,
     identity: Identity,
+    /// Whose it is.
+    user: u32,
     /// The limit that is in force, as far as is known.
     limit: Millicores,
     /// Its latency target, if it has one.
@@ -93,6 +109,7 @@ struct Held {
 struct Fresh {
     handle: Handle,
     adoption: Box<Adoption>,
+    user: u32,
     settings: Settings,
 }
 
@@ -122,7 +139,9 @@ impl Cgroups {
             originals,
             clock: Clock::start(origin),
             machine,
-            problems: BTreeMap::new(),
+            owed: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            closed: Vec::new(),
             walk_problem: None,
             capacity,
             next_compared: None,
@@ -141,21 +160,16 @@ impl Cgroups {
         &mut self.store
     }
 
-    /// Other terms from now on. Every workload is let go of, and found again by the next look;
-    /// those that are not sized any more get back what they came with.
+    /// Other terms from now on. Every workload is let go of, and the next look finds again who is
+    /// still one; the others get back what they came with then.
     pub fn set_terms(&mut self, terms: Terms) {
         self.capacity = terms.capacity.unwrap_or_else(cpus_online);
         self.terms = terms;
         self.judged.clear();
-        self.problems.clear();
-        for (uid, held) in std::mem::take(&mut self.held) {
-            let Handle::Adopted(mut adopted) = held.handle else {
-                continue;
-            };
-            if self.terms.act && self.is_still_wanted(uid.as_str()) {
+        self.waiting.clear();
+        for held in std::mem::take(&mut self.held).into_values() {
+            if let Handle::Adopted(adopted) = held.handle {
                 self.originals.insert(held.identity, adopted.original().clone());
-            } else {
-                self.give_back(&mut adopted);
             }
         }
     }
@@ -166,14 +180,21 @@ impl Cgroups {
         self.questions.set(self.terms.latency.question(judged));
     }
 
-    /// Compares a few workloads' settings with what was set, each of them once in a while.
+    /// Compares a few workloads' settings with what was set, each of them once in a while, and lets
+    /// go of those that have no processes any more.
     fn compare(&mut self, changes: &mut Vec<Change>) {
         let count = self.held.len().div_ceil(LOOKS_PER_ROUND);
         let from = self.next_compared.take();
         let start = |uid: &PodUid| from.as_ref().is_some_and(|from| uid < from);
+        let mut emptied = Vec::new();
         let mut rest = self.held.iter_mut().skip_while(|(uid, _)| start(uid));
         for (uid, held) in rest.by_ref().take(count) {
-            let Ok(settings) = held.handle.group().settings() else {
+            let group = held.handle.group();
+            if group.is_populated().is_ok_and(|populated| !populated) {
+                emptied.push(uid.clone());
+                continue;
+            }
+            let Ok(settings) = group.settings() else {
                 continue;
             };
             let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
@@ -183,6 +204,21 @@ impl Cgroups {
             }
         }
         self.next_compared = rest.next().map(|(uid, _)| uid.clone());
+        for uid in emptied {
+            self.let_go_of_empty(&uid);
+            changes.push(Change::Went(uid));
+        }
+    }
+
+    /// A group without processes has what it came with, and may be a workload again.
+    fn let_go_of_empty(&mut self, uid: &PodUid) {
+        let Some(held) = self.held.remove(uid) else { return };
+        self.judged.insert(held.identity, (Standing::Empty, self.looks));
+        if let Handle::Adopted(mut adopted) = held.handle
+            && !self.give_back(&mut adopted)
+        {
+            self.originals.insert(held.identity, adopted.original().clone());
+        }
     }
 }
 
@@ -207,6 +243,7 @@ impl Outside for Cgroups {
         let mut changes = Vec::new();
         if self.walk_problem.is_none() {
             self.let_go(&mut changes);
+            self.give_back_left_over();
         }
         if !batch.0.is_empty()
             && let Err(error) = self.store.keep_originals(&batch.0)
@@ -277,7 +314,9 @@ impl Outside for Cgroups {
     }
 
     fn problems(&self) -> Vec<String> {
-        let each = self.problems.values().take(PROBLEMS_MAX).cloned();
+        let waiting = self.waiting.values().map(|waiting| &waiting.because);
+        let each = self.owed.values().chain(&self.closed).chain(waiting);
+        let each = each.take(PROBLEMS_MAX).cloned();
         let unjudged = self.terms.latency.problem(&self.questions.get());
         let latency = unjudged.into_iter().chain(self.questions.problems());
         self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
