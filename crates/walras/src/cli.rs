@@ -256,9 +256,12 @@ pub(crate) struct HostArgs {
     /// Change nothing, whatever the configuration says: only show what would be done
     #[arg(long, overrides_with = "act")]
     pub(crate) dry_run: bool,
-    /// Give every workload back what it came with when the daemon stops
-    #[arg(long, env = "WALRAS_HOST_RESTORE")]
-    pub(crate) restore: bool,
+    /// Whether every workload gets back what it came with when the daemon stops; it does where
+    /// nothing is said
+    #[arg(long, value_name = "BOOL", env = "WALRAS_HOST_RESTORE", num_args = 0..=1,
+          require_equals = true, default_missing_value = "true",
+          value_parser = clap::builder::BoolishValueParser::new())]
+    pub(crate) restore: Option<bool>,
     /// Give back what an earlier run changed, and end
     #[arg(long, conflicts_with_all = ["act", "record"])]
     pub(crate) restore_only: bool,

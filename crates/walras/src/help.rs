@@ -130,7 +130,7 @@ pub(crate) const HOST_HELP: &str = concat!(
 Examples:
   walras host                              watch, and show what would be done; changes nothing
   walras host --act                        size workloads by writing to their cgroups
-  walras host --act --restore              the same, and give everything back at the end
+  walras host --act --restore=false        the same, and leave it so at the end
   walras host --restore-only               give back what an earlier run changed, and end
   walras host --record node.jsonl          keep what was seen, for `walras replay`
 
@@ -170,6 +170,10 @@ dashboard, and no verdict.
 
 A flag goes before the environment, that before the file. The file is read again when it changes
 and on SIGHUP; a bad one is refused and the old one goes on. Acting takes root.
+
+When it stops, every workload gets back what it came with, except with restore = false: for a new
+version of the program that goes on where the old one stopped. After a crash, the next start gives
+back, whatever it is told.
 ",
     exit_codes!("nothing was changed, and standard error names every bad key")
 );

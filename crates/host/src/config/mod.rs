@@ -216,7 +216,7 @@ impl Config {
         };
         Self {
             act: flags.act.or(act).unwrap_or(false),
-            restore: flags.restore.or(restore).unwrap_or(false),
+            restore: flags.restore.or(restore).unwrap_or(true),
             listen: flags.listen.or(listen).unwrap_or(DEFAULT_LISTEN),
             names,
             state_dir: folder(&flags.state_dir, state_dir, "/var/lib/walras"),

@@ -219,10 +219,17 @@ impl Running<'_> {
         }
         // What takes a restart stays as it is.
         let newer = Config { record: self.config.record.clone(), ..newer };
+        let restores = (newer.restore != self.config.restore).then_some(newer.restore);
         if newer.affects_loop(&self.config) {
             self.take_over(newer);
         } else {
             info!("the configuration was read again, and nothing changed for the workloads");
+            self.config.restore = newer.restore;
+        }
+        match restores {
+            Some(true) => info!("workloads get back what they came with when it stops"),
+            Some(false) => info!("workloads keep what they have when it stops"),
+            None => {}
         }
     }
 

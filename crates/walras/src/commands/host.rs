@@ -30,7 +30,7 @@ fn options(args: HostArgs) -> Result<Options, String> {
         config: args.config,
         overrides: Overrides {
             act: if args.dry_run { Some(false) } else { said(args.act) },
-            restore: said(args.restore),
+            restore: args.restore,
             listen: args.listen,
             state_dir: whole(args.state_dir)?,
             run_dir: whole(args.run_dir)?,

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_gets_everything_back_at_the_end() {
+    fn everybody_gets_everything_back_at_the_end() {
         let Some(mut stage) = Stage::prepared() else { return };
         let (web, free) = (stage.make("web", Some(10)), stage.make("free", None));
         let weight = stage.weight(&web);
@@ -229,7 +229,7 @@ mod tests {
         stage.configure(
             "[market]\nslow_loop_interval_ms = 1000\n[[rule]]\nmatch = \"web\"\nweight = 2",
         );
-        let daemon = stage.start(&["--act", "--restore"]);
+        let daemon = stage.start(&["--act"]);
         wait_for("a larger quota", || {
             let changed = stage.quota(&web)? > 10_000;
             (changed && stage.weight(&web) != weight).then_some(())
@@ -282,16 +282,33 @@ mod tests {
         let web = stage.make("web", Some(10));
         let burner = stage.burn(&web, 1);
         stage.configure("");
-        let daemon = stage.start(&["--act"]);
+        let daemon = stage.start(&["--act", "--restore=false"]);
         wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
         daemon.stop();
         assert!(stage.quota(&web).unwrap() > 10_000);
         drop(burner);
-        let daemon = stage.start(&["--act", "--restore"]);
+        let daemon = stage.start(&["--act"]);
         let original = wait_for("the workload", || {
             daemon.pod(&web).map(|pod| pod["original_limit_milli"].clone())
         });
         assert_eq!(original, 100);
+        daemon.stop();
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn whether_to_give_back_at_the_end_may_change_while_it_runs() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        stage.configure("act = true\nrestore = false");
+        let daemon = stage.start(&[]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        stage.configure("act = true\nrestore = true");
+        daemon.signal("HUP");
+        wait_for("word of it", || {
+            daemon.log().contains("workloads get back what they came with when it stops").then_some(())
+        });
         daemon.stop();
         assert_eq!(stage.quota(&web), Some(10_000));
     }
