@@ -14,7 +14,7 @@ use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, Reques
 use walras_core::units::{Millicores, PodUid, Span, Weight};
 use walras_wire::state::ChangeResult;
 
-use super::PodLabel;
+use super::{OwnerSet, PodLabel};
 use super::history::{Point, Points};
 use super::wishes::Wishes;
 
@@ -51,6 +51,8 @@ pub(super) struct Entry {
     pub(super) notes: VecDeque<Noted>,
     /// What would be done to it where nothing is.
     pub(super) wishes: Wishes,
+    /// What its owner set on it last, while it was sized.
+    pub(super) owner_set: Option<OwnerSet>,
     latest: Option<Sample>,
     rate_from: Option<Sample>,
     point_from: Option<Sample>,
@@ -138,6 +140,7 @@ impl Entry {
             changes: VecDeque::new(),
             notes: VecDeque::new(),
             wishes: Wishes::default(),
+            owner_set: None,
             latest: None,
             rate_from: None,
             point_from: None,
@@ -151,6 +154,7 @@ impl Entry {
         self.changes = old.changes;
         self.notes = old.notes;
         self.wishes = old.wishes;
+        self.owner_set = old.owner_set;
     }
 
     /// Takes in what the node knows of the pod after a tick.

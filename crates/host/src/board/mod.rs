@@ -56,6 +56,17 @@ pub struct PodLabel {
     pub target_latency_ms: Option<f64>,
 }
 
+/// What a pod's owner set on it while it was sized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerSet {
+    /// When that was noticed, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The limit it would have got back before; nothing for none.
+    pub from: Option<Millicores>,
+    /// The limit it gets back from now on. Where that is the same, its weight changed.
+    pub to: Option<Millicores>,
+}
+
 /// Where a pod comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodKind {
@@ -164,6 +175,14 @@ impl Board {
         match inner.find(&facts.uid) {
             Ok(place) => inner.entries[place].replace_by(entry),
             Err(place) => inner.entries.insert(place, entry),
+        }
+    }
+
+    /// The owner of a pod set something on it.
+    pub fn owner_set(&self, uid: &PodUid, set: OwnerSet) {
+        let mut inner = self.lock();
+        if let Ok(place) = inner.find(uid) {
+            inner.entries[place].owner_set = Some(set);
         }
     }
 

@@ -9,7 +9,7 @@ use walras_core::node::Note;
 use walras_core::units::{Millicores, Ratio};
 use walras_wire::state::{Change, ChangeResult, PodState, Suggested};
 
-use super::Market;
+use super::{Market, OwnerSet};
 
 /// What there is to tell from.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Scene<'a> {
     pub(super) market: &'a Market,
     /// All needs together.
     pub(super) need: Millicores,
+    /// What its owner set on it last, while it was sized.
+    pub(super) owner_set: Option<OwnerSet>,
     /// Whether the market was cleared at all.
     pub(super) cleared: bool,
     /// Whether the daemon changes anything.
@@ -34,6 +36,7 @@ pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
     let mut told = vec![did(pod), needs(pod), market(scene)];
     told.extend(granted(pod));
     told.push(set(pod));
+    told.extend(scene.owner_set.map(|owner_set| owned(&owner_set, scene.now_ms)));
     if let Some(reason) = &pod.request_reason {
         told.push(format!("Why it requests that much: {reason}."));
     }
@@ -238,6 +241,17 @@ fn set(pod: &PodState) -> String {
     text
 }
 
+fn owned(set: &OwnerSet, now_ms: u64) -> String {
+    let when = ago(now_ms, set.at_ms);
+    let shown = |limit: Option<Millicores>| limit.map_or("none".to_owned(), |it| it.to_string());
+    let what = if set.from == set.to {
+        "changed its weight".to_owned()
+    } else {
+        format!("changed its limit from {} to {}", shown(set.from), shown(set.to))
+    };
+    format!("{when} its owner {what}; that is what it came with from then on.")
+}
+
 fn changed(change: &Change, now_ms: u64) -> String {
     let when = ago(now_ms, change.at_ms);
     let what = match change.limit_to_milli.cmp(&change.limit_from_milli) {
@@ -369,11 +383,21 @@ mod tests {
             pod: &pod,
             market: &market,
             need: Millicores::new(number("needs").unwrap_or(1000)),
+            owner_set: line("owner").map(owner_set),
             cleared: value("cleared") != Some("no"),
             acting: value("acting") != Some("no"),
             now_ms: number("now").unwrap_or(60_000),
         };
         sentences(&scene).join("\n")
+    }
+
+    /// What an owner set, as `AT FROM TO`; a limit of 0 is none.
+    fn owner_set(text: &str) -> OwnerSet {
+        let mut words = text.split(' ').map(|word| word.parse::<u64>().unwrap());
+        let mut number = || words.next().unwrap();
+        let at_ms = number();
+        let mut limit = || Some(Millicores::new(number())).filter(|limit| limit.get() > 0);
+        OwnerSet { at_ms, from: limit(), to: limit() }
     }
 
     /// A change as `AT FROM TO REQUEST_FROM REQUEST_TO LOOP WHY`.

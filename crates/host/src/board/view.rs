@@ -53,6 +53,7 @@ pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
         pod: &pod,
         market: &inner.market,
         need: inner.entries.iter().filter_map(|entry| entry.need).sum(),
+        owner_set: entry.owner_set,
         cleared: inner.tally.slow_ticks > 0,
         acting: inner.identity.acting,
         now_ms: inner.at_ms,

@@ -30,7 +30,7 @@ use walras_wire::replay::{
 };
 use walras_wire::state::ChangeResult;
 
-use crate::board::{Board, Took};
+use crate::board::{Board, OwnerSet, Took};
 use crate::record::Recorder;
 
 pub use self::cgroups::{Cgroups, Terms};
@@ -38,7 +38,7 @@ pub use self::clock::Clock;
 pub use self::cpus::cpus_online;
 pub use self::keep::Keeper;
 pub use self::machine::Machine;
-pub use self::outside::{Arrival, Carried, Change, Outside, Trouble};
+pub use self::outside::{Arrival, Carried, Change, Outside, Owned, Trouble};
 pub use self::restore::restore_left_behind;
 
 /// What is said of a change that was asked for and is not to be seen.
@@ -211,6 +211,7 @@ impl<O: Outside> Drive<O> {
                     info!(pod = %uid, limit = %limit, "somebody else changed its limit");
                     self.limit_found(&uid, limit, now);
                 }
+                Change::Owned(owned) => self.owned(*owned, now),
                 Change::Took(uid) => {
                     debug!(pod = %uid, "what was asked for is in force");
                     self.told.remove(&uid);
@@ -239,6 +240,20 @@ impl<O: Outside> Drive<O> {
         info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
         self.record(now, || Event::PodAdded(PodAdded::from(&facts)));
         self.board.pod_added(&facts, label);
+        self.node.pod_added(facts, now);
+    }
+
+    fn owned(&mut self, owned: Owned, now: Moment) {
+        let Owned { arrival: Arrival { facts, label }, from, to } = owned;
+        let shown = |limit: Option<Millicores>| limit.unwrap_or(Millicores::UNLIMITED);
+        info!(
+            pod = %facts.uid, before = %shown(from), limit = %shown(to),
+            "its owner changed it, and that is what it gets back from now on"
+        );
+        let set = OwnerSet { at_ms: self.outside.unix_ms(), from, to };
+        self.record(now, || Event::PodAdded(PodAdded::from(&facts)));
+        self.board.pod_added(&facts, label);
+        self.board.owner_set(&facts.uid, set);
         self.node.pod_added(facts, now);
     }
 
@@ -359,6 +374,10 @@ impl<O: Outside> Drive<O> {
                     let because = format!("a group above it allows no more than {limit}");
                     warn!(pod = %uid, limit = %action.limit, "{because}");
                     self.results.push((uid, ChangeResult::Failed(because)));
+                }
+                Carried::Overtaken(limit) => {
+                    self.limit_found(&uid, limit, now);
+                    continue;
                 }
                 Carried::OnlyWatching(limit) => {
                     self.limit_found(&uid, limit, now);

@@ -55,6 +55,8 @@ pub enum Change {
     Went(PodUid),
     /// Somebody else set its limit to this.
     Limited(PodUid, Millicores),
+    /// Its owner changed what it gets back, so that it is here with other facts.
+    Owned(Box<Owned>),
     /// What was decided for it and asked for is in force now.
     Took(PodUid),
     /// What was decided for it and asked for did not come into force in time. This limit is in
@@ -69,6 +71,17 @@ pub struct Arrival {
     pub facts: PodFacts,
     /// What people are told of it.
     pub label: PodLabel,
+}
+
+/// A workload whose owner changed what it gets back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Owned {
+    /// What holds of it now.
+    pub arrival: Arrival,
+    /// The limit it would have got back before; nothing for none.
+    pub from: Option<Millicores>,
+    /// The limit it gets back from now on. Where that is the same, its weight changed.
+    pub to: Option<Millicores>,
 }
 
 /// Why there is no sample.
@@ -100,6 +113,9 @@ pub enum Carried {
     Late(Millicores),
     /// Most of it is in force, but the limit is this one: somebody above allows no more.
     HeldAt(Millicores),
+    /// Nothing was written, because the owner of the workload has set this limit meanwhile. A later
+    /// look tells what that means for it.
+    Overtaken(Millicores),
     /// Nothing was written, because the daemon only watches. This limit is in force.
     OnlyWatching(Millicores),
     /// It failed, for this reason. The limit in force is told where it is known.

@@ -314,6 +314,28 @@ mod tests {
     }
 
     #[test]
+    fn what_an_owner_sets_meanwhile_is_taken_over_told_and_given_back() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let _burner = stage.burn(&web, 1);
+        // So that it is soon looked at.
+        stage.configure("act = true\nlook_interval_ms = 100");
+        let daemon = stage.start(&[]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        // As `docker update --cpus 1.2` does.
+        stage.set_quota(&web, 120);
+        let original = || daemon.pod(&web)?["original_limit_milli"].as_u64();
+        wait_for("word of the owner", || original().filter(|&original| original == 1200));
+        let path = format!("/api/v1/pods/{}", Stage::uid(&web).replace('/', "%2F"));
+        let story = daemon.get(&path);
+        let words = "its owner changed its limit from 100m to 1200m";
+        assert!(story.contains(words), "{story}");
+        assert!(daemon.log().contains("that is what it gets back"), "{}", daemon.log());
+        daemon.stop();
+        assert_eq!(stage.quota(&web), Some(120_000));
+    }
+
+    #[test]
     fn two_hundred_cgroups_come_and_go() {
         let Some(mut stage) = Stage::prepared() else { return };
         stage.configure(

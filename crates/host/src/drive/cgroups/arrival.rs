@@ -7,7 +7,7 @@ use walras_core::node::PodFacts;
 use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, PodUid, WorkloadKey};
 
-use super::{Cgroups, Fresh, Held};
+use super::{Cgroups, Fresh, Held, limit_of};
 use crate::board::PodLabel;
 use crate::drive::known::known;
 use crate::drive::outside::Arrival;
@@ -24,7 +24,7 @@ impl Cgroups {
         }
         let group = handle.group();
         let above = ceiling(&self.layout, group.path()).ok().flatten();
-        let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
+        let limit = limit_of(&settings);
         let ground = Ground {
             cap_rule: self.terms.cap_rule,
             baseline: BASELINE,
@@ -41,10 +41,9 @@ impl Cgroups {
             source: adoption.source,
             target_ms,
         });
-        self.held.insert(uid.clone(), Held { handle, identity, user, limit, judged });
-        Arrival {
+        let arrival = Arrival {
             facts: PodFacts {
-                uid,
+                uid: uid.clone(),
                 workload: Some(WorkloadKey::new(&adoption.workload)),
                 bounds: claim.bounds,
                 weight: claim.weight,
@@ -55,11 +54,13 @@ impl Cgroups {
                 request_rule: RequestRule::Kept,
             },
             label: PodLabel {
-                name: adoption.name,
+                name: adoption.name.clone(),
                 kind: adoption.source.into(),
                 original_limit: came_with.limit,
                 target_latency_ms: adoption.target_latency_ms,
             },
-        }
+        };
+        self.held.insert(uid, Held { handle, identity, adoption, user, limit, judged });
+        arrival
     }
 }

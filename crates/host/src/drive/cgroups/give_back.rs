@@ -35,6 +35,7 @@ impl Cgroups {
 
     /// Gives one workload back what it came with. Says whether it has it.
     pub(super) fn give_back(&mut self, adopted: &mut Adopted) -> bool {
+        self.settle_with_owner(adopted);
         let identity = adopted.original().identity;
         match adopted.restore() {
             Ok(_) => {}

@@ -7,6 +7,7 @@
 mod arrival;
 mod find;
 mod give_back;
+mod owner;
 #[cfg(test)]
 mod tests;
 mod waiting;
@@ -21,6 +22,7 @@ use walras_core::node::{Action, MachineSample};
 use walras_core::profile::CapRule;
 use walras_core::units::{Millicores, Moment, PodUid};
 
+use self::owner::ByOwner;
 use self::waiting::Waiting;
 use super::clock::Clock;
 use super::cpus::cpus_online;
@@ -76,6 +78,8 @@ pub struct Cgroups {
     capacity: Millicores,
     /// Whose settings are compared next.
     next_compared: Option<PodUid>,
+    /// Whose owners were found to have changed them, and what that means is not told yet.
+    overtaken: BTreeMap<PodUid, ByOwner>,
     /// What Prometheus is asked, and what is wrong with its answers.
     questions: Arc<Questions>,
 }
@@ -97,6 +101,7 @@ enum Standing {
 struct Held {
     handle: Handle,
     identity: Identity,
+    adoption: Box<Adoption>,
     /// Whose it is.
     user: u32,
     /// The limit that is in force, as far as is known.
@@ -145,6 +150,7 @@ impl Cgroups {
             walk_problem: None,
             capacity,
             next_compared: None,
+            overtaken: BTreeMap::new(),
             questions: Arc::new(Questions::new(LatencyTerms::SETTINGS)),
         }
     }
@@ -168,7 +174,8 @@ impl Cgroups {
         self.judged.clear();
         self.waiting.clear();
         for held in std::mem::take(&mut self.held).into_values() {
-            if let Handle::Adopted(adopted) = held.handle {
+            if let Handle::Adopted(mut adopted) = held.handle {
+                self.settle_with_owner(&mut adopted);
                 self.originals.insert(held.identity, adopted.original().clone());
             }
         }
@@ -178,47 +185,6 @@ impl Cgroups {
     fn ask_prometheus(&self) {
         let judged = self.held.values().filter_map(|held| held.judged.clone());
         self.questions.set(self.terms.latency.question(judged));
-    }
-
-    /// Compares a few workloads' settings with what was set, each of them once in a while, and lets
-    /// go of those that have no processes any more.
-    fn compare(&mut self, changes: &mut Vec<Change>) {
-        let count = self.held.len().div_ceil(LOOKS_PER_ROUND);
-        let from = self.next_compared.take();
-        let start = |uid: &PodUid| from.as_ref().is_some_and(|from| uid < from);
-        let mut emptied = Vec::new();
-        let mut rest = self.held.iter_mut().skip_while(|(uid, _)| start(uid));
-        for (uid, held) in rest.by_ref().take(count) {
-            let group = held.handle.group();
-            if group.is_populated().is_ok_and(|populated| !populated) {
-                emptied.push(uid.clone());
-                continue;
-            }
-            let Ok(settings) = group.settings() else {
-                continue;
-            };
-            let limit = settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
-            if limit != held.limit {
-                held.limit = limit;
-                changes.push(Change::Limited(uid.clone(), limit));
-            }
-        }
-        self.next_compared = rest.next().map(|(uid, _)| uid.clone());
-        for uid in emptied {
-            self.let_go_of_empty(&uid);
-            changes.push(Change::Went(uid));
-        }
-    }
-
-    /// A group without processes has what it came with, and may be a workload again.
-    fn let_go_of_empty(&mut self, uid: &PodUid) {
-        let Some(held) = self.held.remove(uid) else { return };
-        self.judged.insert(held.identity, (Standing::Empty, self.looks));
-        if let Handle::Adopted(mut adopted) = held.handle
-            && !self.give_back(&mut adopted)
-        {
-            self.originals.insert(held.identity, adopted.original().clone());
-        }
     }
 }
 
@@ -285,13 +251,30 @@ impl Outside for Cgroups {
         let Some(held) = self.held.get_mut(&action.uid) else {
             return Carried::Gone;
         };
-        let adopted = match &mut held.handle {
-            Handle::Watched(_) => return Carried::OnlyWatching(held.limit),
-            Handle::Adopted(adopted) => adopted,
+        if matches!(held.handle, Handle::Watched(_)) {
+            return Carried::OnlyWatching(held.limit);
+        }
+        match held.owners_change(&mut self.store) {
+            Ok(None) => {}
+            Ok(Some(change)) => {
+                held.limit = limit_of(&change.in_force);
+                self.overtaken.insert(action.uid.clone(), change);
+                return Carried::Overtaken(held.limit);
+            }
+            Err(error) if error.is_gone() => {
+                self.held.remove(&action.uid);
+                return Carried::Gone;
+            }
+            Err(error) => {
+                return Carried::Failed { because: error.to_string(), in_force: None };
+            }
+        }
+        let Handle::Adopted(adopted) = &mut held.handle else {
+            return Carried::OnlyWatching(held.limit);
         };
         match adopted.apply(&Target::from(action)) {
             Ok(applied) => {
-                held.limit = applied.now.max.limit_floor().unwrap_or(Millicores::UNLIMITED);
+                held.limit = limit_of(&applied.now);
                 match applied.held_by {
                     Some(above) => Carried::HeldAt(above.limit),
                     None => Carried::Done,
@@ -303,8 +286,7 @@ impl Outside for Cgroups {
             }
             Err(error) => {
                 let settings = adopted.group().settings();
-                let in_force =
-                    settings.ok().map(|it| it.max.limit_floor().unwrap_or(Millicores::UNLIMITED));
+                let in_force = settings.ok().map(|settings| limit_of(&settings));
                 if let Some(limit) = in_force {
                     held.limit = limit;
                 }
@@ -321,6 +303,11 @@ impl Outside for Cgroups {
         let latency = unjudged.into_iter().chain(self.questions.problems());
         self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
     }
+}
+
+/// The limit that these settings are.
+fn limit_of(settings: &Settings) -> Millicores {
+    settings.max.limit_floor().unwrap_or(Millicores::UNLIMITED)
 }
 
 // === impl Fresh ===

@@ -179,3 +179,73 @@ fn what_cannot_be_opened_is_not_gone() {
     ground.look();
     assert_eq!(ground.quota("walras/a"), Some(50));
 }
+
+#[test]
+fn what_the_owner_sets_is_the_owners_and_is_what_it_gets_back() {
+    let mut ground = Ground::new("");
+    ground.make("walras/a");
+    ground.set_quota("walras/a", 50);
+    ground.look();
+    ground.set_limit("walras/a", 700);
+    ground.look_at_all();
+    assert_eq!(ground.owned(), [""; 0], "that was us");
+    ground.set_quota("walras/a", 30);
+    ground.look_at_all();
+    assert_eq!(ground.owned(), ["walras/a from 500m to 300m"]);
+    ground.set_limit("walras/a", 800);
+    assert_eq!(ground.quota("walras/a"), Some(80), "it is sized as before");
+    assert_eq!(ground.stop(), 1);
+    assert_eq!(ground.quota("walras/a"), Some(30));
+}
+
+#[test]
+fn what_the_owner_sets_is_noticed_before_it_is_overwritten() {
+    let mut ground = Ground::new("");
+    ground.make("walras/a");
+    ground.set_quota("walras/a", 50);
+    ground.look();
+    ground.set_limit("walras/a", 700);
+    ground.set_quota("walras/a", 30);
+    assert!(ground.set_limit("walras/a", 900).is_overtaken());
+    assert_eq!(ground.quota("walras/a"), Some(30), "what was decided before does not count");
+    ground.look();
+    assert_eq!(ground.owned(), ["walras/a from 500m to 300m"]);
+    ground.set_limit("walras/a", 900);
+    ground.start_again("walras = \"none\"");
+    ground.look();
+    assert_eq!(ground.quota("walras/a"), Some(30), "kept before anything was written");
+}
+
+#[test]
+fn what_the_owner_sets_last_is_not_overwritten_by_giving_back() {
+    let mut ground = Ground::new("");
+    for name in ["walras/a", "walras/b"] {
+        ground.make(name);
+        ground.set_quota(name, 50);
+    }
+    ground.look();
+    ground.set_limit("walras/a", 700);
+    ground.set_limit("walras/b", 700);
+    ground.set_quota("walras/a", 30);
+    ground.configure("podman = \"none\"");
+    ground.look();
+    ground.set_quota("walras/b", 20);
+    ground.stop();
+    assert_eq!((ground.quota("walras/a"), ground.quota("walras/b")), (Some(30), Some(20)));
+}
+
+#[test]
+fn whoever_sets_back_what_it_came_with_changes_nothing() {
+    let mut ground = Ground::new("");
+    ground.make("walras/a");
+    ground.set_quota("walras/a", 50);
+    ground.look();
+    ground.set_limit("walras/a", 700);
+    // As an engine does that writes all of its settings when one of them changes.
+    ground.set_quota("walras/a", 50);
+    ground.look_at_all();
+    assert_eq!(ground.owned(), [""; 0]);
+    assert!(!ground.set_limit("walras/a", 800).is_overtaken());
+    ground.stop();
+    assert_eq!(ground.quota("walras/a"), Some(50));
+}

@@ -22,12 +22,18 @@ pub(super) struct Ground {
     root: tempfile::TempDir,
     outside: Cgroups,
     held: Vec<String>,
+    /// What owners changed, as what they got back before and get back now.
+    owned: Vec<String>,
 }
 
 /// What became of setting a limit.
 pub(super) struct Set(Carried);
 
 impl Set {
+    pub(super) fn is_overtaken(&self) -> bool {
+        matches!(self.0, Carried::Overtaken(_))
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.0 == Carried::Gone
     }
@@ -52,7 +58,7 @@ impl Ground {
         let layout = layout(&root);
         let store = Store::in_memory().unwrap();
         let outside = Cgroups::new(layout, terms(adopt), store, Vec::new(), Moment::ORIGIN);
-        Self { root, outside, held: Vec::new() }
+        Self { root, outside, held: Vec::new(), owned: Vec::new() }
     }
 
     /// A daemon that stopped without giving anything back is followed by another one.
@@ -127,6 +133,13 @@ impl Ground {
             match change {
                 Change::Came(arrival) => self.held.push(arrival.facts.uid.to_string()),
                 Change::Went(uid) => self.held.retain(|held| *held != uid.as_str()),
+                Change::Owned(owned) => {
+                    let uid = &owned.arrival.facts.uid;
+                    let [from, to, came] = [owned.from, owned.to, owned.arrival.label.original_limit]
+                        .map(|limit| limit.map_or("none".to_owned(), |it| it.to_string()));
+                    assert_eq!(to, came);
+                    self.owned.push(format!("{uid} from {from} to {to}"));
+                }
                 Change::Limited(..) | Change::Took(_) | Change::Late(..) => {}
             }
         }
@@ -154,6 +167,16 @@ impl Ground {
     /// Who is sized.
     pub(super) fn held(&self) -> Vec<&str> {
         self.held.iter().map(String::as_str).collect()
+    }
+
+    /// What owners changed.
+    pub(super) fn owned(&self) -> Vec<&str> {
+        self.owned.iter().map(String::as_str).collect()
+    }
+
+    /// Stops, and gives everything back.
+    pub(super) fn stop(&mut self) -> usize {
+        self.outside.restore_all()
     }
 
     /// To whom something is owed.
