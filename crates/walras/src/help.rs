@@ -156,10 +156,13 @@ scopes of systemd that ask for it, and whatever the configuration names. All of 
   slow_loop_interval_ms = 10000
 
 Also at the top: restore, names, run_dir, capacity, look_interval_ms, log_level, log_format, record,
-record_max_mib. In a rule: managed, max, nature (batch or service). Containers say the same by
-labels (walras.dev/managed, min-cpu, max-cpu, weight, nature, target-latency-ms), units by a
-section [X-Walras] with Managed, MinCPU, MaxCPU, Weight, Nature, TargetLatencyMs. The file goes
-before those.
+record_max_mib. In a rule: managed, max, nature (batch or service). In [adopt]: docker_socket,
+docker_root, podman_socket, podman_root. Containers say the same by labels (walras.dev/managed, min-cpu, max-cpu, weight,
+nature, target-latency-ms), units by a section [X-Walras] with Managed, MinCPU, MaxCPU, Weight,
+Nature, TargetLatencyMs. The file goes before those.
+
+Labels are asked of the engine, over its socket, or read from Docker's files where that does not
+answer. A container of which neither tells is left alone, and so is whatever others than root make.
 
 Latency is not measured here. With prometheus_url = \"http://127.0.0.1:9090\", Prometheus is asked
 every 15 seconds about each workload that has a target: for the 99th percentile of

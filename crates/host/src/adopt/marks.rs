@@ -32,7 +32,7 @@ pub struct Marks {
     pub complaints: Vec<String>,
 }
 
-/// A container as Docker keeps it in `config.v2.json`.
+/// A container as Docker describes it, and keeps it in `config.v2.json`.
 #[derive(Deserialize)]
 struct DockerFile {
     #[serde(rename = "Name", default)]
@@ -66,33 +66,32 @@ struct PodmanEntry {
 }
 
 impl Marks {
-    /// What Docker's `config.v2.json` says. A file that is none says nothing.
-    #[must_use]
-    pub fn of_docker(text: &str) -> Self {
-        let file: DockerFile = match serde_json::from_str(text) {
-            Ok(file) => file,
-            Err(error) => return Self::unreadable("config.v2.json", &error),
-        };
+    /// What Docker says of a container: its API, or its file `config.v2.json`, which have the same
+    /// names for what is read here.
+    ///
+    /// # Errors
+    /// It is not what Docker says of containers.
+    pub fn of_docker(text: &str) -> Result<Self, serde_json::Error> {
+        let file: DockerFile = serde_json::from_str(text)?;
         let mut marks = Self::of_labels(file.config.labels.unwrap_or_default());
         let name = file.name.trim_start_matches('/');
         marks.name = (!name.is_empty()).then(|| name.to_owned());
-        marks
+        Ok(marks)
     }
 
     /// What the OCI `config.json` of a Podman container says, and the list of containers about its
     /// name. Podman keeps labels in a database of its own, so annotations are what counts.
-    #[must_use]
-    pub fn of_podman(id: &str, config: &str, containers: &str) -> Self {
-        let file: OciFile = match serde_json::from_str(config) {
-            Ok(file) => file,
-            Err(error) => return Self::unreadable("config.json", &error),
-        };
+    ///
+    /// # Errors
+    /// The first is not what a runtime gets.
+    pub fn of_podman(id: &str, config: &str, containers: &str) -> Result<Self, serde_json::Error> {
+        let file: OciFile = serde_json::from_str(config)?;
         let mut marks = Self::of_labels(file.annotations.unwrap_or_default());
         let entries: Vec<PodmanEntry> = serde_json::from_str(containers).unwrap_or_default();
         let entry = entries.into_iter().find(|entry| entry.id == id);
         let name = entry.and_then(|entry| entry.names?.into_iter().next());
         marks.name = name.or(Some(file.hostname)).filter(|name| !name.is_empty());
-        marks
+        Ok(marks)
     }
 
     /// What the files of a systemd unit say, the later ones overriding the earlier: the section
@@ -158,11 +157,6 @@ impl Marks {
         if section == "X-Walras" && self.managed.is_none() {
             self.managed = Some(true);
         }
-    }
-
-    fn unreadable(file: &str, error: &serde_json::Error) -> Self {
-        let complaint = format!("its {file} cannot be understood, so its labels count for nothing");
-        Self { complaints: vec![format!("{complaint}: {error}")], ..Self::default() }
     }
 
     fn flag(&mut self, key: &str, value: &str) -> Option<bool> {

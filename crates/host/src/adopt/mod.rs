@@ -1,10 +1,11 @@
 //! Which cgroups are workloads, and on which terms.
 //!
-//! Pure: a path, what the workload says about itself, and what the configuration says, to an
-//! [`Adoption`]. The configuration goes before labels and unit properties, and those before the
+//! A path, what the workload says about itself, and what the configuration says, to an
+//! [`Adoption`]: [`recognise`] and [`judge`] are pure. The configuration goes before labels and unit properties, and those before the
 //! defaults. A workload takes all that is below it along: there is no other workload in it.
 //! The machine itself (its init, its service manager, this daemon) is never adopted unless told so.
 
+mod engine;
 mod glob;
 mod marks;
 mod read;
@@ -18,6 +19,7 @@ use walras_core::units::{Millicores, Weight};
 
 use crate::board::PodKind;
 
+pub use self::engine::{Engines, Told};
 pub use self::glob::Glob;
 pub use self::marks::Marks;
 pub use self::read::read_marks;
@@ -51,10 +53,14 @@ pub struct AdoptRules {
     pub systemd: Reach,
     /// Any other, by its path.
     pub paths: Vec<Glob>,
-    /// Where Docker keeps its containers.
-    pub docker_root: PathBuf,
-    /// Where Podman keeps its containers.
-    pub podman_root: PathBuf,
+    /// Where Docker is asked about its containers.
+    pub docker_socket: PathBuf,
+    /// Where Docker keeps its containers; where its own configuration says, if nothing is said.
+    pub docker_root: Option<PathBuf>,
+    /// Where Podman is asked about its containers.
+    pub podman_socket: PathBuf,
+    /// Where Podman keeps its containers; at the usual place, if nothing is said.
+    pub podman_root: Option<PathBuf>,
     /// What a workload has a right to that says nothing.
     pub min: Option<Millicores>,
     /// The most it is granted; the whole machine where nothing is said.
@@ -96,7 +102,7 @@ pub struct Rule {
 }
 
 /// Where a workload comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// Walras made it.
     Walras,
@@ -130,6 +136,9 @@ pub enum Judged {
     LookBelow,
     /// It is none, and neither is anything below it.
     Leave,
+    /// It may have asked to be left alone, and so it is, until that is known. Why it is not, in a
+    /// sentence.
+    Unknown(String),
 }
 
 /// A workload, and the terms it is sized on.
@@ -223,9 +232,20 @@ fn is_user_manager(name: &str) -> bool {
     uid.is_some_and(|uid| uid.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What is to become of a cgroup that may be a workload and says `marks` about itself.
+/// Whether it makes a difference what a container says about itself.
 #[must_use]
-pub fn judge(rules: &AdoptRules, seen: &Seen, marks: &Marks) -> Judged {
+pub fn matters(rules: &AdoptRules, seen: &Seen) -> bool {
+    let may_be_named = rules.rules.iter().any(|rule| rule.managed == Some(true));
+    rules.reach(seen.source) != Reach::Nobody || may_be_named
+}
+
+/// What is to become of a cgroup that may be a workload, of which this is known.
+#[must_use]
+pub fn judge(rules: &AdoptRules, seen: &Seen, told: &Told) -> Judged {
+    let (marks, unknown) = match told {
+        Told::Marks(marks) => (marks, None),
+        Told::Unknown(because) => (&Marks::default(), Some(because)),
+    };
     let name = name_of(seen, marks);
     let fits = |rule: &&Rule| {
         rule.matches.matches(&seen.path)
@@ -233,7 +253,16 @@ pub fn judge(rules: &AdoptRules, seen: &Seen, marks: &Marks) -> Judged {
             || rule.matches.matches(&seen.id)
     };
     let fitting: Vec<&Rule> = rules.rules.iter().filter(fits).collect();
-    let managed = fitting.iter().find_map(|rule| rule.managed).or(marks.managed);
+    let said = fitting.iter().find_map(|rule| rule.managed);
+    if let (Some(because), None) = (unknown, said)
+        && rules.reach(seen.source) != Reach::Nobody
+    {
+        return Judged::Unknown(format!(
+            "{} {name} is left alone, because it is not known whether it asked for that: {because}",
+            seen.source.name()
+        ));
+    }
+    let managed = said.or(marks.managed);
     let wanted = match (managed, rules.reach(seen.source)) {
         (Some(managed), _) => managed,
         (None, Reach::All) => !is_machine(seen),
@@ -311,8 +340,10 @@ impl Default for AdoptRules {
             podman: Reach::All,
             systemd: Reach::Marked,
             paths: Vec::new(),
-            docker_root: PathBuf::from("/var/lib/docker"),
-            podman_root: PathBuf::from("/var/lib/containers/storage"),
+            docker_socket: PathBuf::from("/run/docker.sock"),
+            docker_root: None,
+            podman_socket: PathBuf::from("/run/podman/podman.sock"),
+            podman_root: None,
             min: None,
             max: None,
             weight: Weight::ONE,

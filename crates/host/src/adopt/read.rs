@@ -1,12 +1,9 @@
-//! Reads what a workload says about itself, from the files its manager keeps.
-//!
-//! Files only: no socket of Docker or Podman is needed, and neither has to answer. What is not
-//! there says nothing.
+//! Reads what a workload says about itself, where that is in files. A unit without any says nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{AdoptRules, Marks, Seen, Source};
+use super::{Marks, Seen, Source};
 
 /// A file larger than this is not what it should be.
 const FILE_MAX: u64 = 16 * 1024 * 1024;
@@ -18,26 +15,16 @@ const UNIT_FOLDERS: [&str; 4] = [
     "/etc/systemd/system",
 ];
 
-/// What the workload says about itself.
+/// What the workload says about itself; nothing if somebody has to be asked.
 #[must_use]
-pub fn read_marks(rules: &AdoptRules, seen: &Seen) -> Marks {
+pub fn read_marks(seen: &Seen) -> Option<Marks> {
     match seen.source {
-        Source::Walras | Source::Path => Marks::default(),
-        Source::Docker => {
-            let file = rules.docker_root.join("containers").join(&seen.id).join("config.v2.json");
-            read(&file).map_or_else(Marks::default, |text| Marks::of_docker(&text))
-        }
-        Source::Podman => {
-            let folder = rules.podman_root.join("overlay-containers");
-            let config = read(&folder.join(&seen.id).join("userdata/config.json"));
-            let containers = read(&folder.join("containers.json")).unwrap_or_default();
-            let of = |config: String| Marks::of_podman(&seen.id, &config, &containers);
-            config.map_or_else(Marks::default, of)
-        }
+        Source::Walras | Source::Path => Some(Marks::default()),
+        Source::Docker | Source::Podman => None,
         Source::Systemd => {
             let files = unit_files(&seen.id, UNIT_FOLDERS.map(Path::new).as_slice());
-            let texts: Vec<String> = files.iter().filter_map(|file| read(file)).collect();
-            Marks::of_unit(texts.iter().map(String::as_str))
+            let texts: Vec<String> = files.iter().filter_map(|file| read_file(file)).collect();
+            Some(Marks::of_unit(texts.iter().map(String::as_str)))
         }
     }
 }
@@ -68,7 +55,8 @@ fn unit_files(unit: &str, folders: &[&Path]) -> Vec<PathBuf> {
     files
 }
 
-fn read(file: &Path) -> Option<String> {
+/// The text of a file that is no larger than it should be.
+pub(super) fn read_file(file: &Path) -> Option<String> {
     let size = fs::metadata(file).ok()?.len();
     if size > FILE_MAX {
         return None;

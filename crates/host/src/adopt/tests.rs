@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::{Judged, Marks, judge, recognise};
+use super::{Judged, Marks, Told, judge, recognise};
 use crate::config::{Config, Overrides};
 
 const FIXTURE: &str = include_str!("../../testdata/adopt.txt");
@@ -17,11 +17,18 @@ fn run(config: &str, asked: &str) -> String {
         let path = path.replace("ID", &"0123456789abcdef".repeat(4));
         let told = match recognise(&config.adopt, &path) {
             None => "no workload".to_owned(),
-            Some(seen) => tell(&judge(&config.adopt, &seen, &marks(labels))),
+            Some(seen) => tell(&judge(&config.adopt, &seen, &told(labels))),
         };
         writeln!(shown, "{}: {told}", line.split(' ').next().unwrap_or_default()).unwrap();
     }
     shown
+}
+
+fn told(labels: &str) -> Told {
+    match labels.strip_prefix("unknown ") {
+        Some(because) => Told::Unknown(because.to_owned()),
+        None => Told::Marks(marks(labels)),
+    }
 }
 
 fn marks(labels: &str) -> Marks {
@@ -35,13 +42,14 @@ fn marks(labels: &str) -> Marks {
     let pairs = labels.split_whitespace().filter_map(|label| label.split_once('='));
     let pairs: BTreeMap<_, _> = pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     let docker = serde_json::json!({ "Name": format!("/{name}"), "Config": { "Labels": pairs } });
-    Marks::of_docker(&docker.to_string())
+    Marks::of_docker(&docker.to_string()).unwrap()
 }
 
 fn tell(judged: &Judged) -> String {
     match judged {
         Judged::LookBelow => "look below".to_owned(),
         Judged::Leave => "leave".to_owned(),
+        Judged::Unknown(because) => format!("unknown: {because}"),
         Judged::Adopt(it) => {
             let max = it.max.map_or("all".to_owned(), |max| max.to_string());
             let mut told = format!(
@@ -75,23 +83,21 @@ fn cgroups_are_adopted_as_written_down() {
         assert_eq!(run(config, asked).trim_end(), expected.join("\n"), "{name}");
         cases += 1;
     }
-    assert_eq!(cases, 9);
+    assert_eq!(cases, 10);
 }
 
 #[test]
-fn files_that_cannot_be_understood_are_complained_about() {
-    let marks = Marks::of_docker("{");
-    assert_eq!(marks.managed, None);
-    assert!(marks.complaints[0].starts_with("its config.v2.json cannot be understood"));
-    let marks = Marks::of_podman("x", "{", "[]");
-    assert!(marks.complaints[0].starts_with("its config.json cannot be understood"));
+fn what_cannot_be_understood_says_nothing() {
+    assert!(Marks::of_docker("{").is_err());
+    assert!(Marks::of_podman("x", "{", "[]").is_err());
 }
 
 #[test]
 fn podman_gives_names_and_annotations() {
     let config = r#"{"hostname": "abc", "annotations": {"walras.dev/min-cpu": "250m"}}"#;
     let containers = r#"[{"id": "one", "names": ["web"]}, {"id": "two"}]"#;
-    let one = Marks::of_podman("one", config, containers);
+    let one = Marks::of_podman("one", config, containers).unwrap();
     assert_eq!((one.name.as_deref(), one.min.unwrap().get()), (Some("web"), 250));
-    assert_eq!(Marks::of_podman("two", config, containers).name.as_deref(), Some("abc"));
+    let two = Marks::of_podman("two", config, containers).unwrap();
+    assert_eq!(two.name.as_deref(), Some("abc"));
 }

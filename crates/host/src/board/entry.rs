@@ -14,9 +14,9 @@ use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, Reques
 use walras_core::units::{Millicores, PodUid, Span, Weight};
 use walras_wire::state::ChangeResult;
 
-use super::{OwnerSet, PodLabel};
 use super::history::{Point, Points};
 use super::wishes::Wishes;
+use super::{OwnerSet, PodLabel};
 
 /// So many changes and so many notes are kept of each pod.
 const KEPT: usize = 20;

@@ -269,8 +269,11 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
         rules.podman = of("podman", rules.podman);
         rules.systemd = of("systemd", rules.systemd);
         rules.paths = fields.list("paths", &Pattern).unwrap_or_default();
-        rules.docker_root = fields.take("docker_root", &AbsolutePath).unwrap_or(rules.docker_root);
-        rules.podman_root = fields.take("podman_root", &AbsolutePath).unwrap_or(rules.podman_root);
+        let mut socket = |name, usual| fields.take(name, &AbsolutePath).unwrap_or(usual);
+        rules.docker_socket = socket("docker_socket", rules.docker_socket);
+        rules.podman_socket = socket("podman_socket", rules.podman_socket);
+        rules.docker_root = fields.take("docker_root", &AbsolutePath);
+        rules.podman_root = fields.take("podman_root", &AbsolutePath);
         rules.min = fields.take("min", &Cpu);
         rules.max = fields.take("max", &Cpu);
         rules.weight = fields.take("weight", &BargainingWeight).unwrap_or(rules.weight);

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod engine;
+#[cfg(test)]
 mod stage;
 
 #[cfg(test)]
@@ -24,7 +26,7 @@ mod tests {
         let config = "act = true\nrecord = \"RECORD\"";
         let record = stage.folder.path().join("node.jsonl");
         stage.configure(&config.replace("RECORD", &record.display().to_string()));
-        let daemon = stage.start(&[]);
+        let daemon = stage.start(&["--restore=false"]);
         wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
         daemon.stop();
         // How many ticks it took is in the recording, whatever else the machine had to do: from
@@ -307,7 +309,10 @@ mod tests {
         stage.configure("act = true\nrestore = true");
         daemon.signal("HUP");
         wait_for("word of it", || {
-            daemon.log().contains("workloads get back what they came with when it stops").then_some(())
+            daemon
+                .log()
+                .contains("workloads get back what they came with when it stops")
+                .then_some(())
         });
         daemon.stop();
         assert_eq!(stage.quota(&web), Some(10_000));

@@ -149,6 +149,21 @@ impl Stage {
         made.sleeper = Some(Burner(child));
     }
 
+    /// Makes a container's cgroup, where Docker makes them without systemd.
+    pub(crate) fn make_container(&mut self, id: &str, quota_ms: u32) -> CgroupPath {
+        let docker = CgroupPath::new(b"docker").unwrap();
+        // Somebody's real containers may be in there.
+        if let Ok(group) = Created::create(&self.layout, &docker) {
+            self.made.push(Made { sleeper: None, group });
+        }
+        let path = docker.join(id.as_bytes()).unwrap();
+        let group = Created::create(&self.layout, &path).unwrap();
+        self.made.push(Made { sleeper: None, group });
+        self.set_quota(&path, quota_ms);
+        self.fill(&path);
+        path
+    }
+
     /// Removes a workload.
     pub(crate) fn unmake(&mut self, path: &CgroupPath) {
         let place = self.made.iter().position(|made| made.group.path() == path).unwrap();

@@ -18,7 +18,7 @@ const BASELINE: Millicores = Millicores::new(100);
 
 impl Cgroups {
     pub(super) fn arrival(&mut self, fresh: Fresh) -> Arrival {
-        let Fresh { handle, adoption, user, settings } = fresh;
+        let Fresh { handle, adoption, told, user, settings } = fresh;
         for complaint in &adoption.complaints {
             warn!(pod = adoption.uid, "{complaint}");
         }
@@ -60,7 +60,7 @@ impl Cgroups {
                 target_latency_ms: adoption.target_latency_ms,
             },
         };
-        self.held.insert(uid, Held { handle, identity, adoption, user, limit, judged });
+        self.held.insert(uid, Held { handle, identity, adoption, told, user, limit, judged });
         arrival
     }
 }

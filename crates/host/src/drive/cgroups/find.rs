@@ -5,12 +5,14 @@
 //! cannot be yet is tried again, ever more rarely, and its reason is told until then.
 
 use tracing::warn;
-use walras_cgroup::{CgroupError, CgroupPath, Found, Group, WalkLimits, walk_trusted};
+use walras_cgroup::{CgroupError, CgroupPath, Found, Group, Settings, WalkLimits, walk_trusted};
 use walras_core::units::PodUid;
 
 use super::waiting::Waiting;
 use super::{Cgroups, Fresh, Standing};
-use crate::adopt::{Adoption, Judged, judge, read_marks, recognise, user_of};
+use crate::adopt::{
+    Engines, Judged, Marks, Seen, Source, Told, judge, matters, read_marks, recognise, user_of,
+};
 use crate::drive::handle::{Batch, Handle};
 use crate::drive::outside::Change;
 
@@ -72,7 +74,7 @@ impl Cgroups {
         match standing {
             Standing::LookBelow => Some(false),
             Standing::Workload(_) | Standing::Covered => Some(true),
-            Standing::Empty => None,
+            Standing::NotYet => None,
             Standing::Waits => {
                 let due = self.waiting.get(&one.identity).is_none_or(|it| it.is_due(self.looks));
                 (!due).then_some(true)
@@ -88,44 +90,57 @@ impl Cgroups {
         batch: &mut Batch,
         fresh: &mut Vec<Fresh>,
     ) -> Option<Standing> {
-        let adoption = match self.judge(&one.path) {
+        let shown = one.path.to_string();
+        let seen = recognise(&self.terms.adopt, shown.trim_start_matches('/'));
+        let Some(seen) = seen.filter(|_| !self.is_ours(&one.path)) else {
+            return Some(Standing::LookBelow);
+        };
+        let Some(told) = self.told(&seen) else {
+            return Some(Standing::NotYet);
+        };
+        let adoption = match judge(&self.terms.adopt, &seen, &told) {
             Judged::LookBelow => return Some(Standing::LookBelow),
             Judged::Leave => return Some(Standing::Covered),
+            Judged::Unknown(because) => return Some(self.waits(one, because)),
             Judged::Adopt(adoption) => adoption,
         };
         let uid = PodUid::new(&adoption.uid);
         let user = user_of(&adoption.uid, one.owner.uid);
         if user != 0 && self.count_of(user, fresh) >= PER_USER_MAX {
-            return Some(self.waits(
-                one,
-                format!(
-                    "{} is left alone: {PER_USER_MAX} workloads of user {user} are sized, and \
-                     that is the most",
-                    one.path
-                ),
-            ));
+            let words = "workloads of this user are sized, and that is the most";
+            let because =
+                format!("{} of user {user} is left alone: {PER_USER_MAX} {words}", one.path);
+            return Some(self.waits(one, because));
         }
-        match self.take(&one.path, adoption, user, batch) {
-            Ok(Some(taken)) => {
-                fresh.push(taken);
+        match self.open(&one.path, batch) {
+            Ok(Some((handle, settings))) => {
+                let told = told_by_an_engine(seen, told);
+                fresh.push(Fresh { handle, adoption, told, user, settings });
                 Some(Standing::Workload(uid))
             }
-            Ok(None) => Some(Standing::Empty),
+            Ok(None) => Some(Standing::NotYet),
             Err(error) if error.is_gone() => None,
             Err(error) => Some(self.waits(one, error.to_string())),
         }
     }
 
-    fn judge(&self, path: &CgroupPath) -> Judged {
-        if self.is_ours(path) {
-            return Judged::LookBelow;
+    /// What it says about itself; nothing while that is being found out.
+    fn told(&mut self, seen: &Seen) -> Option<Told> {
+        if let Some(marks) = read_marks(seen) {
+            return Some(Told::Marks(marks));
         }
-        let shown = path.to_string();
-        let shown = shown.trim_start_matches('/');
-        match recognise(&self.terms.adopt, shown) {
-            Some(seen) => judge(&self.terms.adopt, &seen, &read_marks(&self.terms.adopt, &seen)),
-            None => Judged::LookBelow,
+        if !matters(&self.terms.adopt, seen) {
+            return Some(Told::Unknown("nobody was asked".to_owned()));
         }
+        if self.engines.is_none() {
+            match Engines::start() {
+                Ok(engines) => self.engines = Some(engines),
+                Err(error) => {
+                    return Some(Told::Unknown(format!("there is no thread to ask with: {error}")));
+                }
+            }
+        }
+        self.engines.as_ref().and_then(|engines| engines.told(&self.terms.adopt, seen))
     }
 
     /// Whether this daemon itself runs in it.
@@ -135,13 +150,11 @@ impl Cgroups {
 
     /// Opens a workload and reads what it has; nothing if there are no processes in it. Nothing is
     /// written, except that what was sized inside of it gets back what it came with.
-    fn take(
+    fn open(
         &mut self,
         path: &CgroupPath,
-        adoption: Box<Adoption>,
-        user: u32,
         batch: &mut Batch,
-    ) -> Result<Option<Fresh>, CgroupError> {
+    ) -> Result<Option<(Handle, Settings)>, CgroupError> {
         let group = Group::open(&self.layout, path)?;
         if !group.is_populated()? {
             return Ok(None);
@@ -158,7 +171,7 @@ impl Cgroups {
         } else {
             Handle::Adopted(Box::new(group.adopt(batch)?))
         };
-        Ok(Some(Fresh { handle, adoption, user, settings }))
+        Ok(Some((handle, settings)))
     }
 
     fn count_of(&self, user: u32, fresh: &[Fresh]) -> usize {
@@ -214,6 +227,15 @@ impl Cgroups {
         if let Err(error) = self.store.forget_originals(&gone) {
             warn!("{error}");
         }
+    }
+}
+
+/// What an engine told of a container, to be remembered.
+fn told_by_an_engine(seen: Seen, told: Told) -> Option<(Seen, Marks)> {
+    match (seen.source, told) {
+        (Source::Docker | Source::Podman, Told::Marks(marks)) => Some((seen, marks)),
+        (Source::Docker | Source::Podman, Told::Unknown(_))
+        | (Source::Walras | Source::Systemd | Source::Path, _) => None,
     }
 }
 

@@ -29,7 +29,7 @@ use super::cpus::cpus_online;
 use super::handle::{Batch, Handle};
 use super::machine::Machine;
 use super::outside::{Carried, Change, Outside, Trouble};
-use crate::adopt::{AdoptRules, Adoption};
+use crate::adopt::{AdoptRules, Adoption, Engines, Marks, Seen};
 use crate::latency::{self, LatencyTerms, Questions};
 use crate::store::Store;
 
@@ -82,14 +82,17 @@ pub struct Cgroups {
     overtaken: BTreeMap<PodUid, ByOwner>,
     /// What Prometheus is asked, and what is wrong with its answers.
     questions: Arc<Questions>,
+    /// Who asks container engines, once there is a container.
+    engines: Option<Engines>,
 }
 
 /// How a cgroup stands.
 #[derive(Clone, Debug)]
 enum Standing {
     Workload(PodUid),
-    /// It would be a workload if there were processes in it.
-    Empty,
+    /// There are no processes in it, or a container engine is being asked about it. It may be a
+    /// workload at the next look.
+    NotYet,
     /// It should be a workload and cannot be yet; why is among those that wait.
     Waits,
     LookBelow,
@@ -102,6 +105,8 @@ struct Held {
     handle: Handle,
     identity: Identity,
     adoption: Box<Adoption>,
+    /// What its engine told of it, if it is a container.
+    told: Option<(Seen, Marks)>,
     /// Whose it is.
     user: u32,
     /// The limit that is in force, as far as is known.
@@ -114,6 +119,7 @@ struct Held {
 struct Fresh {
     handle: Handle,
     adoption: Box<Adoption>,
+    told: Option<(Seen, Marks)>,
     user: u32,
     settings: Settings,
 }
@@ -152,6 +158,7 @@ impl Cgroups {
             next_compared: None,
             overtaken: BTreeMap::new(),
             questions: Arc::new(Questions::new(LatencyTerms::SETTINGS)),
+            engines: None,
         }
     }
 
@@ -174,6 +181,10 @@ impl Cgroups {
         self.judged.clear();
         self.waiting.clear();
         for held in std::mem::take(&mut self.held).into_values() {
+            // Labels last as long as a container does, so its engine need not be asked again.
+            if let (Some(engines), Some((seen, marks))) = (&self.engines, held.told) {
+                engines.remember(&seen, marks);
+            }
             if let Handle::Adopted(mut adopted) = held.handle {
                 self.settle_with_owner(&mut adopted);
                 self.originals.insert(held.identity, adopted.original().clone());

@@ -98,8 +98,9 @@ impl Cgroups {
     /// Every workload whose owner changed it is here anew, with what it came with now.
     fn tell_owned(&mut self, owned: BTreeMap<PodUid, ByOwner>, changes: &mut Vec<Change>) {
         for (uid, ByOwner { from, to, in_force }) in owned {
-            let Some(Held { handle, adoption, user, .. }) = self.held.remove(&uid) else { continue };
-            let arrival = self.arrival(Fresh { handle, adoption, user, settings: in_force });
+            let Some(held) = self.held.remove(&uid) else { continue };
+            let Held { handle, adoption, told, user, .. } = held;
+            let arrival = self.arrival(Fresh { handle, adoption, told, user, settings: in_force });
             changes.push(Change::Owned(Box::new(Owned { arrival, from, to })));
         }
     }
@@ -107,7 +108,7 @@ impl Cgroups {
     /// A group without processes has what it came with, and may be a workload again.
     fn let_go_of_empty(&mut self, uid: &PodUid) {
         let Some(held) = self.held.remove(uid) else { return };
-        self.judged.insert(held.identity, (Standing::Empty, self.looks));
+        self.judged.insert(held.identity, (Standing::NotYet, self.looks));
         if let Handle::Adopted(mut adopted) = held.handle
             && !self.give_back(&mut adopted)
         {

@@ -49,7 +49,8 @@ fn a_user_has_no_more_than_so_many_workloads() {
     ground.look();
     assert_eq!(ground.held().len(), 40 + 32 + 1, "root is not bounded");
     let told = &ground.problems()[0];
-    let words = "is left alone: 32 workloads of user 1000 are sized, and that is the most";
+    let words =
+        "of user 1000 is left alone: 32 workloads of this user are sized, and that is the most";
     assert!(told.ends_with(words), "{told}");
     ground.remove("user.slice/user-1000.slice/session-0.scope");
     for _ in 0..3 {

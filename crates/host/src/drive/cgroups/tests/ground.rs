@@ -135,8 +135,9 @@ impl Ground {
                 Change::Went(uid) => self.held.retain(|held| *held != uid.as_str()),
                 Change::Owned(owned) => {
                     let uid = &owned.arrival.facts.uid;
-                    let [from, to, came] = [owned.from, owned.to, owned.arrival.label.original_limit]
-                        .map(|limit| limit.map_or("none".to_owned(), |it| it.to_string()));
+                    let [from, to, came] =
+                        [owned.from, owned.to, owned.arrival.label.original_limit]
+                            .map(|limit| limit.map_or("none".to_owned(), |it| it.to_string()));
                     assert_eq!(to, came);
                     self.owned.push(format!("{uid} from {from} to {to}"));
                 }
