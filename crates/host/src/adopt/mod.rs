@@ -28,16 +28,54 @@ pub use self::read::read_marks;
 const UID_MAX: usize = 512;
 /// The longest name that is shown, in characters.
 const NAME_MAX: usize = 120;
-/// Units without which there is no machine, or nobody left to size it.
-const MACHINE: [&str; 8] = [
+/// Units without which there is no machine, or nobody left to size it; also all of systemd's own.
+const MACHINE: [&str; 42] = [
+    // What everything else talks to, and who lets people in.
     "init.scope",
     "dbus.service",
-    "docker.service",
-    "containerd.service",
-    "libvirtd.service",
+    "dbus-broker.service",
+    "polkit.service",
     "ssh.service",
     "sshd.service",
+    "auditd.service",
+    "chrony.service",
+    "chronyd.service",
+    "ntpd.service",
+    // Who runs workloads of their own.
     "walras-host.service",
+    "docker.service",
+    "containerd.service",
+    "crio.service",
+    "cri-o.service",
+    "podman.service",
+    "kubelet.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+    "k0scontroller.service",
+    "k0sworker.service",
+    "libvirtd.service",
+    "virtqemud.service",
+    "lxc.service",
+    "lxd.service",
+    // Its disks.
+    "iscsid.service",
+    "open-iscsi.service",
+    "multipathd.service",
+    "lvm2-monitor.service",
+    "mdmonitor.service",
+    "zfs-zed.service",
+    "rpcbind.service",
+    "nfs-server.service",
+    "udisks2.service",
+    // Its network.
+    "NetworkManager.service",
+    "networking.service",
+    "wpa_supplicant.service",
+    "firewalld.service",
+    "nftables.service",
+    "openvswitch-switch.service",
 ];
 
 /// Which cgroups are workloads.

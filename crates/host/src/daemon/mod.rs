@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tracing::{debug, error, info, warn};
-use walras_cgroup::{Group, Layout, LayoutError, Original, allow_open_files};
+use walras_cgroup::{Layout, LayoutError, Original, allow_open_files};
 use walras_core::node::Node;
 use walras_core::units::{Moment, Span};
 
@@ -285,16 +285,8 @@ fn begin(
             }
             Ok(store.originals(layout.boot())?)
         }
-        LastEnd::Clean => {
-            let there = |original: &Original| {
-                let group = Group::open(layout, &original.path);
-                group.is_ok_and(|group| group.identity() == original.identity)
-            };
-            let (here, gone): (Vec<_>, Vec<_>) = originals.into_iter().partition(there);
-            let gone: Vec<_> = gone.iter().map(|original| original.identity).collect();
-            store.forget_originals(&gone)?;
-            Ok(here)
-        }
+        // Who is gone is found out by the first look, which does not take every error for that.
+        LastEnd::Clean => Ok(originals),
     }
 }
 
