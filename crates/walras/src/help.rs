@@ -156,8 +156,9 @@ scopes of systemd that ask for it, and whatever the configuration names. All of 
   slow_loop_interval_ms = 10000
 
 Also at the top: restore, names, run_dir, capacity, look_interval_ms, log_level, log_format, record,
-record_max_mib. In a rule: managed, max, nature (batch or service). In [adopt]: docker_socket,
-docker_root, podman_socket, podman_root. Containers say the same by labels (walras.dev/managed, min-cpu, max-cpu, weight,
+record_max_mib, and probe_listen, an address that answers /healthz and /readyz alone. In a rule:
+managed, max, nature (batch or service). In [adopt]: docker_socket, docker_root, podman_socket,
+podman_root. Containers say the same by labels (walras.dev/managed, min-cpu, max-cpu, weight,
 nature, target-latency-ms), units by a section [X-Walras] with Managed, MinCPU, MaxCPU, Weight,
 Nature, TargetLatencyMs. The file goes before those.
 

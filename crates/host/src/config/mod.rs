@@ -45,6 +45,8 @@ pub struct Config {
     pub restore: bool,
     /// Where to serve.
     pub listen: SocketAddr,
+    /// Where to answer probes for health and readiness alone, if anywhere.
+    pub probe_listen: Option<SocketAddr>,
     /// Names by which a browser may ask for this machine, beside its own.
     pub names: Vec<String>,
     /// Where the store is.
@@ -168,6 +170,7 @@ impl Config {
     pub fn needs_restart(&self, newer: &Self) -> Vec<&'static str> {
         let differs = [
             ("listen", self.listen != newer.listen),
+            ("probe_listen", self.probe_listen != newer.probe_listen),
             ("names", self.names != newer.names),
             ("state_dir", self.state_dir != newer.state_dir),
             ("run_dir", self.run_dir != newer.run_dir),
@@ -195,6 +198,7 @@ impl Config {
         let act = root.take("act", &Flag);
         let restore = root.take("restore", &Flag);
         let listen = root.take("listen", &Address);
+        let probe_listen = root.take("probe_listen", &Address);
         let names = root.list("names", &HostName).unwrap_or_default();
         let state_dir = root.take("state_dir", &AbsolutePath);
         let run_dir = root.take("run_dir", &AbsolutePath);
@@ -218,6 +222,7 @@ impl Config {
             act: flags.act.or(act).unwrap_or(false),
             restore: flags.restore.or(restore).unwrap_or(true),
             listen: flags.listen.or(listen).unwrap_or(DEFAULT_LISTEN),
+            probe_listen,
             names,
             state_dir: folder(&flags.state_dir, state_dir, "/var/lib/walras"),
             run_dir: folder(&flags.run_dir, run_dir, "/run/walras"),

@@ -25,7 +25,7 @@ use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_
 use crate::latency::{Judging, Rhythm};
 use crate::notify::Notify;
 use crate::record::{RecordError, Recorder};
-use crate::serve::{self, ServeError, ServeSettings};
+use crate::serve::{self, Probes, ServeError, ServeSettings, Server};
 use crate::store::{LastEnd, Lock, LockError, Store, StoreError};
 
 use self::reload::Watched;
@@ -87,6 +87,9 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     let board = Arc::new(Board::new(identity(options, &config)));
     let settings = ServeSettings { listen: config.listen, names: config.names.clone() };
     let server = serve::start(Arc::clone(&board), &settings)?;
+    let probes = Probes::of(&board);
+    let probes = config.probe_listen.map(|address| serve::start_probes(&probes, address));
+    let probes = probes.transpose()?;
     let asked = signal::listen().map_err(HostError::Signals)?;
     let open_files = allow_open_files(OPEN_FILES);
     debug!(open_files, "files that may be open");
@@ -104,7 +107,7 @@ pub fn run(options: &Options) -> Result<(), HostError> {
         drive.restore_table(workload, &saved);
     }
     info!(
-        address = %server.address(), acting = config.act, profile = config.profile.name.name(),
+        address = %server.address(), probes = ?probes.as_ref().map(Server::address), acting = config.act, profile = config.profile.name.name(),
         capacity = %capacity(&config), "walras host is running"
     );
     let keeper = Keeper::default();
@@ -112,6 +115,7 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     running.judge();
     running.run();
     server.stop();
+    drop(probes);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! What programs ask: health, metrics, and the node's state as JSON, once or as a stream.
+//! What programs ask: metrics, and the node's state as JSON, once or as a stream.
 //!
-//! The state is made at most twice a second, however many ask for it.
+//! What is large is made at most twice a second, however many ask for it.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
@@ -13,22 +13,20 @@ use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{self, Interval, MissedTickBehavior};
 
 use super::guard::{answer, json, refuse};
 use super::listen::Stopping;
-use super::metrics;
-use crate::board::{Board, Health};
+use super::peers::{Peer, Peers, Room};
+use super::{MadeOnce, metrics};
+use crate::board::{Board, LookupError};
 
-/// So many clients may watch the stream at once.
-const STREAMS_MAX: usize = 32;
+/// So many clients may watch the stream at once, and of one peer so many.
+const STREAMS: Room = Room { of_one: 16, of_all: 32 };
 /// A stream sends the state this often.
 const STREAM_EVERY: Duration = Duration::from_secs(1);
 /// A stream ends after so many events; whoever still looks asks again.
 const STREAM_EVENTS_MAX: u32 = 900;
-/// A state that was made this lately is good enough for the next one who asks.
-const FRESH: Duration = Duration::from_millis(500);
 /// Text around the state that makes it an event.
 const EVENT: (&str, &str) = ("data: ", "\n\n");
 
@@ -36,9 +34,13 @@ const EVENT: (&str, &str) = ("data: ", "\n\n");
 #[derive(Debug)]
 struct Api {
     board: Arc<Board>,
-    /// The last state that was made, as an event, and when.
-    made: Mutex<Option<(Instant, Bytes)>>,
-    streams: Arc<Semaphore>,
+    /// The last state that was made, as an event.
+    event: MadeOnce,
+    metrics: MadeOnce,
+    /// The last hour of the whole node.
+    hour: MadeOnce,
+    /// Who watches the stream.
+    streams: Mutex<Peers<()>>,
 }
 
 /// The query of `/api/v1/history`.
@@ -49,38 +51,17 @@ struct Whose {
 
 /// Everything except the pages.
 pub(super) fn routes(board: Arc<Board>) -> Router {
-    let streams = Arc::new(Semaphore::new(STREAMS_MAX));
     Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
         .route("/metrics", get(scrape))
         .route("/api/v1/state", get(state))
         .route("/api/v1/pods/{uid}", get(pod))
         .route("/api/v1/history", get(history))
         .route("/api/v1/stream", get(watch))
-        .with_state(Arc::new(Api { board, made: Mutex::new(None), streams }))
-}
-
-/// Whether the loop still ticks.
-async fn healthz(State(api): State<Arc<Api>>) -> Response {
-    match api.board.health() {
-        Health::Fine => text(StatusCode::OK, "ok\n"),
-        sick @ (Health::NeverTicked | Health::Late(_)) => {
-            text(StatusCode::SERVICE_UNAVAILABLE, format!("{sick}\n"))
-        }
-    }
-}
-
-/// Whether the market was cleared, so that what is told means something.
-async fn readyz(State(api): State<Arc<Api>>) -> Response {
-    match api.board.waits_for() {
-        Some(what) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{what}\n")),
-        None => text(StatusCode::OK, "ok\n"),
-    }
+        .with_state(Arc::new(Api::new(board)))
 }
 
 async fn scrape(State(api): State<Arc<Api>>) -> Response {
-    match metrics::text(api.board.state(), api.board.tally()) {
+    match api.metrics.get(|| metrics::text(api.board.state(), api.board.tally())) {
         Ok(text) => answer(StatusCode::OK, metrics::CONTENT_TYPE, Body::from(text)),
         Err(error) => {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, format!("no metrics were made: {error}"))
@@ -102,22 +83,38 @@ async fn pod(State(api): State<Arc<Api>>, Path(uid): Path<String>) -> Response {
 }
 
 async fn history(State(api): State<Arc<Api>>, Query(whose): Query<Whose>) -> Response {
-    match api.board.history(whose.uid.as_deref()) {
-        Ok(history) => json(StatusCode::OK, &history),
+    let written = |uid: Option<&str>| {
+        let history = api.board.history(uid)?;
+        Ok::<_, LookupError>(serde_json::to_vec(&history).unwrap_or_default())
+    };
+    let history = match whose.uid.as_deref() {
+        Some(uid) => written(Some(uid)).map(Bytes::from),
+        None => api.hour.get(|| written(None)),
+    };
+    match history {
+        Ok(history) => answer(StatusCode::OK, "application/json", Body::from(history)),
         Err(error) => refuse(StatusCode::NOT_FOUND, error.to_string()),
     }
 }
 
-async fn watch(State(api): State<Arc<Api>>, Extension(stopping): Extension<Stopping>) -> Response {
-    let Ok(place) = Arc::clone(&api.streams).try_acquire_owned() else {
+async fn watch(
+    State(api): State<Arc<Api>>,
+    Extension(stopping): Extension<Stopping>,
+    Extension(peer): Extension<Peer>,
+) -> Response {
+    let Some(place) = Place::take(&api, peer) else {
+        let Room { of_one, of_all } = STREAMS;
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{STREAMS_MAX} others watch already; ask for /api/v1/state instead"),
+            format!(
+                "{of_all} others watch already, or {of_one} from your address; ask for \
+                 /api/v1/state instead"
+            ),
         );
     };
     let mut every = time::interval(STREAM_EVERY);
     every.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let watcher = Watcher { api, stopping, every, left: STREAM_EVENTS_MAX, _place: place };
+    let watcher = Watcher { place, stopping, every, left: STREAM_EVENTS_MAX };
     let events = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await?;
         Some((Ok::<_, Infallible>(event), watcher))
@@ -131,17 +128,18 @@ async fn watch(State(api): State<Arc<Api>>, Extension(stopping): Extension<Stopp
     response
 }
 
-fn text(status: StatusCode, text: impl Into<Body>) -> Response {
-    answer(status, "text/plain; charset=utf-8", text.into())
-}
-
 /// Somebody who watches.
 struct Watcher {
-    api: Arc<Api>,
+    place: Place,
     stopping: Stopping,
     every: Interval,
     left: u32,
-    _place: OwnedSemaphorePermit,
+}
+
+/// A place among those who watch, until this value goes.
+struct Place {
+    api: Arc<Api>,
+    number: u64,
 }
 
 // === impl Watcher ===
@@ -152,25 +150,47 @@ impl Watcher {
         tokio::select! {
             biased;
             () = self.stopping.told() => None,
-            _ = self.every.tick() => Some(self.api.event()),
+            _ = self.every.tick() => Some(self.place.api.event()),
         }
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// A place for `peer`, if there is one.
+    fn take(api: &Arc<Api>, peer: Peer) -> Option<Self> {
+        let mut streams = api.streams();
+        let number = streams.has_room_for(peer).then(|| streams.came(peer, ()).0)?;
+        Some(Self { api: Arc::clone(api), number })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.api.streams().went(self.number);
     }
 }
 
 // === impl Api ===
 
 impl Api {
+    fn new(board: Arc<Board>) -> Self {
+        let made = MadeOnce::default;
+        let streams = Mutex::new(Peers::new(STREAMS));
+        Self { board, event: made(), metrics: made(), hour: made(), streams }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Peers<()>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The state as an event of a stream.
     fn event(&self) -> Bytes {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, event)) = &*made
-            && at.elapsed() < FRESH
-        {
-            return event.clone();
-        }
-        let state = serde_json::to_string(&self.board.state()).unwrap_or_default();
-        let event = Bytes::from(format!("{}{state}{}", EVENT.0, EVENT.1));
-        *made = Some((Instant::now(), event.clone()));
-        event
+        let made = self.event.get(|| {
+            let state = serde_json::to_string(&self.board.state()).unwrap_or_default();
+            Ok::<_, Infallible>(format!("{}{state}{}", EVENT.0, EVENT.1))
+        });
+        made.unwrap_or_else(|never| match never {})
     }
 }

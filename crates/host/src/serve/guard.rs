@@ -1,6 +1,6 @@
 //! What holds for every request and every answer, whatever its path.
 //!
-//! Only GET and HEAD are served. The `Host` must be an address, `localhost`, or a name this server
+//! Only GET and HEAD are served, without bodies. The `Host` must be an address, `localhost`, or a name this server
 //! was told: a page from elsewhere that points its own name at this machine is refused. Answers
 //! forbid everything that the dashboard does not need.
 
@@ -89,6 +89,13 @@ fn refusal(request: &Request, names: &[String]) -> Option<Response> {
         refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(refused);
     }
+    if has_body(request) {
+        // Nobody would read it, so the connection ends before it is sent.
+        let mut refused =
+            refuse(StatusCode::PAYLOAD_TOO_LARGE, "a request must not have a body here");
+        refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return Some(refused);
+    }
     let hosts = request.headers().get_all(header::HOST);
     let mut hosts = hosts.iter().map(|host| host.to_str().unwrap_or_default());
     match (hosts.next(), hosts.next()) {
@@ -101,6 +108,13 @@ fn refusal(request: &Request, names: &[String]) -> Option<Response> {
             Some(refuse(StatusCode::BAD_REQUEST, "a request needs one Host header"))
         }
     }
+}
+
+fn has_body(request: &Request) -> bool {
+    let headers = request.headers();
+    let empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    headers.contains_key(header::TRANSFER_ENCODING)
+        || headers.get(header::CONTENT_LENGTH).is_some_and(|length| !empty(length))
 }
 
 /// Whether `host`, with or without a port, is a name of this server. Addresses always are: a name

@@ -1,14 +1,19 @@
 //! The HTTP server of a node daemon: dashboard, health, metrics, and a JSON API to look at.
 //!
 //! It runs in a thread of its own and only ever reads the board: nothing can be changed by a
-//! request. Everything is bounded: connections, streams, headers, and how long a client may take.
+//! request. Everything is bounded: connections, of all and of each peer, streams, headers, and how
+//! long a client may take to ask and to read. Large answers are made once for all who ask.
 //! Requests that a web page from elsewhere tricked a browser into are refused by their `Host`.
 
 mod api;
 mod guard;
+mod hasty;
 mod listen;
+mod made;
 mod metrics;
 mod page;
+mod peers;
+mod probes;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -16,13 +21,20 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
 use tokio::runtime;
 use tokio::sync::oneshot;
 
 use crate::board::Board;
 
+use self::listen::Bounds;
+
 pub use self::guard::answer;
+pub use self::made::MadeOnce;
 pub use self::page::{Asset, LOOK, PAGE, SCRIPT, STYLE, pages};
+pub use self::probes::{Probes, start_probes};
 
 /// Where to listen, and who may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +102,9 @@ pub enum ServeError {
 /// Starts to serve `board`. When this returns, connections are accepted.
 pub fn start(board: Arc<Board>, settings: &ServeSettings) -> Result<Server, ServeError> {
     let names: Vec<String> = settings.names.iter().cloned().chain([board.host()]).collect();
-    start_routes(page::routes().merge(api::routes(board)), settings.listen, &names)
+    let probes = Probes::of(&board).routes();
+    let routes = page::routes().merge(probes).merge(api::routes(board));
+    start_routes(routes, settings.listen, &names)
 }
 
 /// Starts to serve `routes` on `address`, with the same bounds and checks, by whatever of `names`
@@ -99,6 +113,16 @@ pub fn start_routes(
     routes: Router,
     address: SocketAddr,
     names: &[String],
+) -> Result<Server, ServeError> {
+    start_within(routes, address, names, Bounds::USUAL)
+}
+
+/// The same within these bounds.
+fn start_within(
+    routes: Router,
+    address: SocketAddr,
+    names: &[String],
+    bounds: Bounds,
 ) -> Result<Server, ServeError> {
     let refused = |error: io::Error| ServeError::new(address, error);
     let listener = TcpListener::bind(address).map_err(refused)?;
@@ -111,9 +135,14 @@ pub fn start_routes(
         .map_err(refused)?;
     let router = guard::guarded(routes, names);
     let (stop, stopped) = oneshot::channel();
-    let serve = move || runtime.block_on(listen::accept(listener, router, stopped));
+    let serve = move || runtime.block_on(listen::accept(listener, router, bounds, stopped));
     let thread = thread::Builder::new().name("walras-serve".into()).spawn(serve);
     Ok(Server { address: bound, stop: Some(stop), thread: Some(thread.map_err(refused)?) })
+}
+
+/// An answer in plain words.
+fn text(status: StatusCode, text: impl Into<Body>) -> Response {
+    answer(status, "text/plain; charset=utf-8", text.into())
 }
 
 // === impl Server ===

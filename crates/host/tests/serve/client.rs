@@ -1,7 +1,7 @@
 //! A client that sends bytes as they are, so that a test can send what no browser would.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use walras_host::serve::Server;
@@ -47,6 +47,14 @@ pub(crate) fn open(server: &Server, path: &str, host: &str) -> Stream {
     let mut stream = connect(server);
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
+    stream
+}
+
+/// A connection whose client has said half of what it wants.
+pub(crate) fn half_open(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("the server listens");
+    // One that has to go for the next may be gone already.
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: loc").ok();
     stream
 }
 

@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Reply, ask, get, get_as, open};
+use client::{Reply, ask, get, get_as, half_open, open};
 use made_up::MadeUp;
 use walras_core::units::PodUid;
 use walras_host::board::{Board, Identity};
-use walras_host::serve::{self, ServeError, ServeSettings, Server};
+use walras_host::serve::{self, Probes, ServeError, ServeSettings, Server};
 use walras_wire::state::{Explanation, History, NodeState};
 
 /// A node that ran for two minutes, and its server on a port of its own.
@@ -220,10 +220,10 @@ fn a_stream_sends_states_and_ends_with_the_server() {
 }
 
 #[test]
-fn too_many_streams_are_refused_and_a_closed_one_makes_room() {
+fn too_many_streams_of_one_peer_are_refused_and_a_closed_one_makes_room() {
     let (_made_up, server) = served(1);
     let mut streams: Vec<_> =
-        (0..32).map(|_| open(&server, "/api/v1/stream", "localhost")).collect();
+        (0..16).map(|_| open(&server, "/api/v1/stream", "localhost")).collect();
     streams.iter_mut().for_each(|stream| drop(stream.event()));
     let refused = get(&server, "/api/v1/stream");
     assert_eq!(refused.status, 503, "{}", refused.body);
@@ -233,6 +233,51 @@ fn too_many_streams_are_refused_and_a_closed_one_makes_room() {
         let mut stream = open(&server, "/api/v1/stream", "localhost");
         stream.status() == 200
     });
+}
+
+#[test]
+fn whoever_holds_connections_keeps_nobody_else_from_asking() {
+    let (_made_up, server) = served(1);
+    // As many as there may be, and more; each has said half of what it wants.
+    let held: Vec<_> = (0..140).map(|_| half_open(server.address())).collect();
+    assert_eq!(get(&server, "/healthz").status, 200);
+    assert_eq!(get(&server, "/api/v1/state").status, 200);
+    drop(held);
+}
+
+#[test]
+fn probes_are_answered_on_a_listener_of_their_own() {
+    let (made_up, server) = served(1);
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let probes = serve::start_probes(&Probes::of(made_up.board()), listen).unwrap();
+    let held: Vec<_> = (0..100).map(|_| half_open(probes.address())).collect();
+    for path in ["/healthz", "/readyz"] {
+        let reply = get_as(&probes, path, "anything.example");
+        assert_eq!((reply.status, reply.body.as_str()), (200, "ok\n"), "{path}");
+        assert_eq!(reply.header("connection"), Some("close"), "one question each");
+    }
+    for path in ["/metrics", "/api/v1/state", "/"] {
+        assert_eq!(get(&probes, path).status, 404, "{path}");
+    }
+    drop(held);
+    server.stop();
+    assert_eq!(get(&probes, "/healthz").status, 200, "also without the other one");
+    let sick = Probes::new(|| Err("the loop is stuck".to_owned()), || Ok(()));
+    let sick = serve::start_probes(&sick, listen).unwrap();
+    let reply = get(&sick, "/healthz");
+    assert_eq!((reply.status, reply.body.as_str()), (503, "the loop is stuck\n"));
+}
+
+#[test]
+fn a_request_with_a_body_is_refused_before_it_is_sent() {
+    let (_made_up, server) = served(1);
+    for body in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
+        let head = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{body}\r\n\r\n");
+        let reply = ask(&server, &head);
+        assert_eq!((reply.status, reply.header("connection")), (413, Some("close")), "{body}");
+    }
+    let empty = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(ask(&server, empty).status, 200);
 }
 
 #[test]
