@@ -47,8 +47,8 @@ impl Glob {
         self.reached_after(path.chars())[self.parts.len()]
     }
 
-    /// Whether a path below `path` may fit, and the pattern says so: one that starts with `**` names
-    /// no place in particular.
+    /// Whether a path below `path` may fit, and the pattern says so: one that starts with `**`
+    /// names no place in particular.
     #[must_use]
     pub fn names_below(&self, path: &str) -> bool {
         let somewhere = self.parts.first() != Some(&Part::Anything);

@@ -1,9 +1,10 @@
 //! Which cgroups are workloads, and on which terms.
 //!
 //! A path, what the workload says about itself, and what the configuration says, to an
-//! [`Adoption`]: [`recognise`] and [`judge`] are pure. The configuration goes before labels and unit properties, and those before the
-//! defaults. A workload takes all that is below it along: there is no other workload in it.
-//! The machine itself (its init, its service manager, this daemon) is never adopted unless told so.
+//! [`Adoption`]: [`recognise`] and [`judge`] are pure. The configuration goes before labels and
+//! unit properties, and those before the defaults. What a container says is asked of its engine. A
+//! workload takes all that is below it along: there is no other workload in it. The machine itself
+//! (its init, its service manager, this daemon) is never adopted unless told so.
 
 mod engine;
 mod glob;

@@ -1,4 +1,6 @@
-//! Reads what a workload says about itself, where that is in files. A unit without any says nothing.
+//! Reads what a workload says about itself, where that is in files.
+//!
+//! A unit without any says nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -25,7 +25,7 @@ use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_
 use crate::latency::{Judging, Rhythm};
 use crate::notify::Notify;
 use crate::record::{RecordError, Recorder};
-use crate::serve::{self, Probes, ServeError, ServeSettings, Server};
+use crate::serve::{self, Probes, ServeError, ServeSettings};
 use crate::store::{LastEnd, Lock, LockError, Store, StoreError};
 
 use self::reload::Watched;
@@ -107,9 +107,12 @@ pub fn run(options: &Options) -> Result<(), HostError> {
         drive.restore_table(workload, &saved);
     }
     info!(
-        address = %server.address(), probes = ?probes.as_ref().map(Server::address), acting = config.act, profile = config.profile.name.name(),
+        address = %server.address(), acting = config.act, profile = config.profile.name.name(),
         capacity = %capacity(&config), "walras host is running"
     );
+    if let Some(probes) = &probes {
+        info!(probes = %probes.address(), "probes are answered");
+    }
     let keeper = Keeper::default();
     let mut running = Running { options, config, board, drive, keeper, judging: None, asked };
     running.judge();

@@ -14,6 +14,7 @@ mod known;
 mod machine;
 mod outside;
 mod restore;
+mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Action, Loop, MachineSample, Node, Note, Outcome};
+use walras_core::node::{Action, Loop, MachineSample, Node, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
 use walras_wire::replay::{
     Applied, Capacity, Event, Found, Latency, MachineTaken, PodAdded, PodRemoved, SampleTaken,
@@ -32,6 +33,8 @@ use walras_wire::state::ChangeResult;
 
 use crate::board::{Board, OwnerSet, Took};
 use crate::record::Recorder;
+
+use self::tell::{tell_action, tell_notes};
 
 pub use self::cgroups::{Cgroups, Terms};
 pub use self::clock::Clock;
@@ -446,43 +449,6 @@ impl<O: Outside> Drive<O> {
             recorder.fact(at, event());
         }
     }
-}
-
-fn tell_notes(outcome: &Outcome) {
-    for note in &outcome.notes {
-        match note {
-            // Who reads the log after an incident looks for it first.
-            Note::ModeChanged { .. } => info!(price = %outcome.price, "{note}"),
-            Note::UnknownPod { .. }
-            | Note::PodReplaced { .. }
-            | Note::SampleOutOfOrder { .. }
-            | Note::CounterReset { .. }
-            | Note::SampleMissing { .. }
-            | Note::ClockWentBack { .. }
-            | Note::AtMax { .. }
-            | Note::LateElsewhere { .. }
-            | Note::NoRoom { .. }
-            | Note::Contained { .. }
-            | Note::ContainedFor { .. }
-            | Note::Released { .. }
-            | Note::NothingIdle { .. }
-            | Note::LoweringStopped { .. }
-            | Note::RecordRefused { .. }
-            | Note::ChangeHeld { .. }
-            | Note::RequestsForced { .. }
-            | Note::LimitsForced { .. }
-            | Note::TableRefused { .. }
-            | Note::TooManyTables { .. }
-            | Note::NotesDropped { .. } => debug!(loop_ = outcome.tick.name(), "{note}"),
-        }
-    }
-}
-
-fn tell_action(action: &Action, tick: Loop) {
-    debug!(
-        pod = %action.uid, limit = %action.limit, request = %action.request,
-        weight = action.weight.get(), burst = %action.burst, loop_ = tick.name(), "{}", action.why
-    );
 }
 
 /// The limits that the two loops would set.

@@ -1,8 +1,8 @@
 //! What holds for every request and every answer, whatever its path.
 //!
-//! Only GET and HEAD are served, without bodies. The `Host` must be an address, `localhost`, or a name this server
-//! was told: a page from elsewhere that points its own name at this machine is refused. Answers
-//! forbid everything that the dashboard does not need.
+//! Only GET and HEAD are served, without bodies. The `Host` must be an address, `localhost`, or a
+//! name this server was told: a page from elsewhere that points its own name at this machine is
+//! refused. Answers forbid everything that the dashboard does not need.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

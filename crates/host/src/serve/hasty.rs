@@ -1,6 +1,6 @@
 //! A connection that does not wait for ever for its peer to read.
 //!
-//! A peer that reads nothing for a while loses the connection, and with it whatever was kept for it.
+//! A peer that reads nothing for a while loses the connection, and whatever was kept for it goes.
 
 use std::future::Future;
 use std::io::{self, IoSlice};

@@ -1,7 +1,7 @@
 //! Accepts connections and serves them, within bounds, until told to stop.
 //!
-//! Nobody waits for a place: who has to go when there are too many is in `peers`. A client has a few
-//! seconds to say what it wants and to read what it is told, and a connection ends after some
+//! Nobody waits for a place: who has to go when there are too many is in `peers`. A client has a
+//! few seconds to say what it wants and to read what it is told, and a connection ends after some
 //! minutes in any case; a dashboard reconnects by itself.
 
 use std::net::TcpListener as StdListener;

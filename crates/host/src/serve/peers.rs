@@ -1,8 +1,8 @@
 //! Who is connected, and who has to go when there is no room for the next one.
 //!
-//! Nobody is kept waiting: a connection that comes is served. Where that is too many of one peer, its
-//! oldest goes; where it is too many of all, the oldest of the peer that has most. So whoever holds
-//! connections only takes them from itself, however many it opens.
+//! Nobody is kept waiting: a connection that comes is served. Where that is too many of one peer,
+//! its oldest goes; where it is too many of all, the oldest of the peer that has most. So whoever
+//! holds connections only takes them from itself, however many it opens.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -63,8 +63,8 @@ impl<T> Peers<T> {
         self.goes_for(peer).is_none()
     }
 
-    /// A connection came, which ends by `end`. Says its number, and what ends the one that has to go
-    /// for it.
+    /// A connection came, which ends by `end`. Says its number, and what ends the one that has to
+    /// go for it.
     pub(super) fn came(&mut self, peer: Peer, end: T) -> (u64, Option<T>) {
         let goes = self.goes_for(peer).and_then(|number| self.went(number));
         let number = self.next;

@@ -24,8 +24,8 @@ pub struct Probes {
     ready: Arc<Question>,
 }
 
-/// Starts to answer probes on `address`, at `/healthz` and `/readyz`, by whatever name they ask. When
-/// this returns, connections are accepted.
+/// Starts to answer probes on `address`, at `/healthz` and `/readyz`, by whatever name they ask.
+/// When this returns, connections are accepted.
 pub fn start_probes(probes: &Probes, address: SocketAddr) -> Result<Server, ServeError> {
     start_within(probes.routes(), address, &[guard::ANY_NAME.to_owned()], Bounds::PROBES)
 }

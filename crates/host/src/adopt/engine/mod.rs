@@ -1,9 +1,9 @@
 //! Asks container engines what a container says about itself.
 //!
 //! The engine itself is asked, over its socket: it knows its containers wherever it keeps them. Its
-//! files are read where nobody answers. What neither tells is unknown, and that is told: a container
-//! that may have asked to be left alone is left alone. All of it happens in a thread of its own,
-//! because an engine may take its time and the loop has none.
+//! files are read where nobody answers. What neither tells is unknown, and that is told: whoever
+//! may have asked to be left alone is left alone. All of it happens in a thread of its own, because
+//! an engine may take its time and the loop has none.
 
 mod ask;
 mod files;

@@ -50,8 +50,8 @@ impl Held {
 }
 
 impl Cgroups {
-    /// Compares a few workloads with what was set on them, each of them once in a while, and lets go
-    /// of those that have no processes any more.
+    /// Compares a few workloads with what was set on them, each of them once in a while, and lets
+    /// go of those that have no processes any more.
     pub(super) fn compare(&mut self, changes: &mut Vec<Change>) {
         let count = self.held.len().div_ceil(LOOKS_PER_ROUND);
         let from = self.next_compared.take();
