@@ -18,7 +18,7 @@ use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, Worklo
 use walras_wire::replay::{Replay, parse_line};
 use walras_wire::state::ChangeResult;
 
-use super::{Arrival, Carried, Change, Drive, Outside, Trouble};
+use super::{Arrival, Carried, Change, Drive, Outside, Owned, Trouble};
 use crate::board::{Board, Identity, PodKind, PodLabel};
 use crate::config::RecordTo;
 use crate::record::Recorder;
@@ -49,6 +49,7 @@ enum Mood {
     Works,
     Asks,
     Watches,
+    IsOvertaken,
     IsLate,
     AsksInstead,
     Fails,
@@ -96,29 +97,17 @@ impl Script {
     }
 
     fn comes(&mut self, name: &str, wants: u64, limit: u64) {
-        let uid = PodUid::new(name);
-        let (wants, limit) = (Millicores::new(wants), Millicores::new(limit));
         let counters = Sample { at: self.now, ..Sample::default() };
-        self.pods.insert(uid.clone(), Load { wants, limit, counters });
-        self.changes.push(Change::Came(Box::new(Arrival {
-            facts: PodFacts {
-                uid,
-                workload: Some(WorkloadKey::new(name)),
-                bounds: Bounds::new(Millicores::new(100), CAPACITY),
-                weight: Weight::ONE,
-                limit,
-                request: None,
-                came_with: CameWith { limit: Some(limit), ..CameWith::default() },
-                nature: Nature::Unknown,
-                request_rule: RequestRule::Kept,
-            },
-            label: PodLabel {
-                name: name.to_owned(),
-                kind: PodKind::Path,
-                original_limit: Some(limit),
-                target_latency_ms: None,
-            },
-        })));
+        let (wants, limit) = (Millicores::new(wants), Millicores::new(limit));
+        self.pods.insert(PodUid::new(name), Load { wants, limit, counters });
+        self.changes.push(Change::Came(Box::new(arrival(name, limit))));
+    }
+
+    /// The owner of a pod changed its limit.
+    fn is_owned(&mut self, name: &str, from: u64, to: u64) {
+        let (from, to) = (Millicores::new(from), Millicores::new(to));
+        let (arrival, from, to) = (arrival(name, to), Some(from), Some(to));
+        self.changes.push(Change::Owned(Box::new(Owned { arrival, from, to })));
     }
 
     /// What is told of the pod that came last, before the loop looks.
@@ -127,6 +116,29 @@ impl Script {
             Some(Change::Came(arrival)) => &mut arrival.facts,
             other => panic!("{other:?}"),
         }
+    }
+}
+
+/// A pod that comes with this limit.
+fn arrival(name: &str, limit: Millicores) -> Arrival {
+    Arrival {
+        facts: PodFacts {
+            uid: PodUid::new(name),
+            workload: Some(WorkloadKey::new(name)),
+            bounds: Bounds::new(Millicores::new(100), CAPACITY),
+            weight: Weight::ONE,
+            limit,
+            request: None,
+            came_with: CameWith { limit: Some(limit), ..CameWith::default() },
+            nature: Nature::Unknown,
+            request_rule: RequestRule::Kept,
+        },
+        label: PodLabel {
+            name: name.to_owned(),
+            kind: PodKind::Path,
+            original_limit: Some(limit),
+            target_latency_ms: None,
+        },
     }
 }
 
@@ -183,6 +195,7 @@ impl Outside for Script {
             }
             Mood::Asks => Carried::Asked,
             Mood::Watches => Carried::OnlyWatching(load.limit),
+            Mood::IsOvertaken => Carried::Overtaken(load.limit),
             Mood::IsLate => Carried::Late(load.limit),
             Mood::AsksInstead => {
                 let because = "the kernel does not like it".to_owned();

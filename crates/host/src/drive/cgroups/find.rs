@@ -54,7 +54,8 @@ impl Cgroups {
             };
             // Without one it went while it was looked at.
             if let Some(standing) = standing {
-                if !matches!(standing, Standing::Waits) {
+                // Who is asked about once more waits as before.
+                if !matches!(standing, Standing::Waits | Standing::Asked) {
                     self.waiting.remove(&one.identity);
                 }
                 if !matches!(standing, Standing::LookBelow) {
@@ -74,7 +75,7 @@ impl Cgroups {
         match standing {
             Standing::LookBelow => Some(false),
             Standing::Workload(_) | Standing::Covered => Some(true),
-            Standing::NotYet => None,
+            Standing::Empty | Standing::Asked => None,
             Standing::Waits => {
                 let due = self.waiting.get(&one.identity).is_none_or(|it| it.is_due(self.looks));
                 (!due).then_some(true)
@@ -96,7 +97,7 @@ impl Cgroups {
             return Some(Standing::LookBelow);
         };
         let Some(told) = self.told(&seen) else {
-            return Some(Standing::NotYet);
+            return Some(Standing::Asked);
         };
         let adoption = match judge(&self.terms.adopt, &seen, &told) {
             Judged::LookBelow => return Some(Standing::LookBelow),
@@ -118,7 +119,7 @@ impl Cgroups {
                 fresh.push(Fresh { handle, adoption, told, user, settings });
                 Some(Standing::Workload(uid))
             }
-            Ok(None) => Some(Standing::NotYet),
+            Ok(None) => Some(Standing::Empty),
             Err(error) if error.is_gone() => None,
             Err(error) => Some(self.waits(one, error.to_string())),
         }

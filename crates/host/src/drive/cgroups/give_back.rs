@@ -55,7 +55,7 @@ impl Cgroups {
     pub(super) fn give_back_left_over(&mut self) {
         self.give_back_known(|this, original| {
             let standing = this.judged.get(&original.identity);
-            !matches!(standing, Some((Standing::Waits, _)))
+            !matches!(standing, Some((Standing::Waits | Standing::Asked, _)))
         });
     }
 

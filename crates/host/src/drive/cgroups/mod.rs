@@ -90,9 +90,10 @@ pub struct Cgroups {
 #[derive(Clone, Debug)]
 enum Standing {
     Workload(PodUid),
-    /// There are no processes in it, or a container engine is being asked about it. It may be a
-    /// workload at the next look.
-    NotYet,
+    /// There are no processes in it, and there may be at the next look.
+    Empty,
+    /// A container engine is being asked about it, and may have answered at the next look.
+    Asked,
     /// It should be a workload and cannot be yet; why is among those that wait.
     Waits,
     LookBelow,

@@ -108,7 +108,7 @@ impl Cgroups {
     /// A group without processes has what it came with, and may be a workload again.
     fn let_go_of_empty(&mut self, uid: &PodUid) {
         let Some(held) = self.held.remove(uid) else { return };
-        self.judged.insert(held.identity, (Standing::NotYet, self.looks));
+        self.judged.insert(held.identity, (Standing::Empty, self.looks));
         if let Handle::Adopted(mut adopted) = held.handle
             && !self.give_back(&mut adopted)
         {

@@ -92,6 +92,23 @@ fn what_could_not_be_adopted_is_tried_again_and_a_problem_ends_with_its_cause() 
 }
 
 #[test]
+fn a_container_of_which_nobody_tells_is_a_problem_without_a_break() {
+    let mut ground = Ground::new("docker_socket = \"/nowhere\"\ndocker_root = \"/nowhere\"");
+    ground.make("docker/ID");
+    ground.look_until_a_problem();
+    let told = ground.problems();
+    assert!(told[0].starts_with("docker 0123456789ab is left alone, because it is not known"));
+    for _ in 0..50 {
+        ground.look();
+        assert_eq!(ground.problems(), told);
+    }
+    assert_eq!(ground.held(), [""; 0]);
+    ground.configure("docker = \"none\"");
+    ground.look();
+    assert_eq!(ground.problems(), [""; 0]);
+}
+
+#[test]
 fn it_is_tried_ever_more_rarely() {
     let mut ground = Ground::new("");
     ground.make("walras/a");

@@ -26,6 +26,24 @@ fn what_was_asked_for_is_in_force_once_it_was_seen() {
 }
 
 #[test]
+fn what_an_owner_changes_is_told_and_what_was_decided_before_is_not_counted() {
+    let mut script = Script::new(Mood::IsOvertaken);
+    script.comes("web", 1200, 200);
+    let (mut drive, board) = drive(script);
+    run(&mut drive, 5000);
+    assert!(!drive.outside().carried.is_empty(), "nothing was decided");
+    assert_eq!(limit(&drive, "web"), 200);
+    assert_eq!((board.tally().changes, board.state().failures), (0, 0));
+    drive.outside().mood = Mood::Works;
+    drive.outside().is_owned("web", 200, 300);
+    run(&mut drive, 1000);
+    let told = board.explain("web").unwrap();
+    let words = "its owner changed its limit from 200m to 300m; that is what it came with";
+    assert!(told.sentences.iter().any(|it| it.contains(words)), "{:?}", told.sentences);
+    assert_eq!(told.pod.original_limit_milli, Some(300));
+}
+
+#[test]
 fn a_cut_is_told_as_it_was_cleared() {
     let learning = Profile { learning: true, ..Profile::SEED };
     let mut script = Script::new(Mood::Works);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use walras_cgroup::{BootId, Layout, Version};
 use walras_core::node::{Action, Why};
@@ -146,6 +147,15 @@ impl Ground {
         }
         self.held.sort();
         self.held.dedup();
+    }
+
+    /// Looks until something is wrong: whoever has to be asked answers when it likes.
+    pub(super) fn look_until_a_problem(&mut self) {
+        let start = Instant::now();
+        while self.problems().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(60), "there is no problem");
+            self.look();
+        }
     }
 
     /// Looks until every workload was compared with what was set on it.
