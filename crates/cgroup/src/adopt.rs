@@ -10,6 +10,7 @@
 //! What was left in a group is remembered, so that a change by somebody else can be told from our
 //! own. It is the owner's, and belongs to what is given back.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
 use walras_core::units::Millicores;
@@ -53,11 +54,16 @@ pub struct Adopted {
     group: Group,
     inner: Vec<Group>,
     original: Original,
-    /// What was in force when we last looked or wrote; nothing if that is not known.
-    left: Option<Settings>,
+    /// What was in force when we last looked or wrote, in the group and in those inside; nothing of
+    /// those of which it is not known.
+    left: InForce,
 }
 
-/// What the owner of a group changed in it, since it was adopted or last looked at.
+/// Settings of the groups of a family.
+type InForce = BTreeMap<Identity, Settings>;
+
+/// What the owner of a group changed in it, since it was adopted or last looked at. Where what it is
+/// given back is the same, that of a group inside is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnersChange {
     /// What it would have been given back before.
@@ -112,12 +118,14 @@ impl Group {
             }
         }
         inner.sort_by_key(|(group, _)| group.path().depth());
-        let (inner, inner_originals) = inner.into_iter().unzip();
+        let (inner, inner_originals): (_, Vec<Original>) = inner.into_iter().unzip();
         let original = Original { inner: inner_originals, ..original_of(&self, settings) };
         originals
             .keep(&original)
             .map_err(|source| CgroupError::NotKept { path: self.path().clone(), source })?;
-        Ok(Adopted { group: self, inner, original, left: Some(settings) })
+        let family = std::iter::once(&original).chain(&original.inner);
+        let left = family.map(|one| (one.identity, one.settings)).collect();
+        Ok(Adopted { group: self, inner, original, left })
     }
 
     /// Adopts the group once more, after a restart, with what was kept the first time.
@@ -130,7 +138,6 @@ impl Group {
         if self.identity() != original.identity || *self.path() != original.path {
             return Err(CgroupError::Gone { path: original.path });
         }
-        let left = Some(self.settings()?);
         let mut inner = Vec::new();
         for kept in &original.inner {
             match Group::open(self.layout(), &kept.path) {
@@ -140,7 +147,9 @@ impl Group {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Adopted { group: self, inner, original, left })
+        let mut adopted = Adopted { group: self, inner, original, left: InForce::new() };
+        adopted.left = adopted.in_force()?;
+        Ok(adopted)
     }
 }
 
@@ -170,18 +179,23 @@ impl Adopted {
         &mut self,
         originals: &mut dyn Originals,
     ) -> Result<Option<OwnersChange>, CgroupError> {
-        let in_force = self.group.settings()?;
-        let from = self.original.settings;
-        let to = self.left.map_or(from, |left| from.with_changes(&left, &in_force));
-        if to != from {
-            let changed = Original { settings: to, ..self.original.clone() };
+        let now = self.in_force()?;
+        let mut changed = self.original.clone();
+        changed.settings = self.owners(&self.original, &now);
+        for (kept, original) in changed.inner.iter_mut().zip(&self.original.inner) {
+            kept.settings = self.owners(original, &now);
+        }
+        let in_force = now.get(&changed.identity).copied().unwrap_or(changed.settings);
+        let change = OwnersChange { from: self.original.settings, to: changed.settings, in_force };
+        let is_changed = changed != self.original;
+        if is_changed {
             originals
                 .keep(&changed)
                 .map_err(|source| CgroupError::NotKept { path: changed.path.clone(), source })?;
             self.original = changed;
         }
-        self.left = Some(in_force);
-        Ok((to != from).then_some(OwnersChange { from, to, in_force }))
+        self.left = now;
+        Ok(is_changed.then_some(change))
     }
 
     /// Sets the group to `target`, as far as the groups above allow. What has its value already is
@@ -210,17 +224,7 @@ impl Adopted {
                 Err(error) => return Err(error),
             }
         }
-        match carry_out(changes) {
-            Ok((written, inner_written)) => {
-                let now = before.toward(&target);
-                Ok(self.applied(before, now, written, held_by, inner_written))
-            }
-            Err(error) => {
-                // What was written until then is ours, and not a change of the owner's.
-                self.left = self.group.settings().ok();
-                Err(error)
-            }
-        }
+        self.applied(before, before.toward(&target), carried_out(changes), held_by)
     }
 
     /// Gives back what the group had before it was adopted.
@@ -238,8 +242,30 @@ impl Adopted {
                 Err(error) => return Err(error),
             }
         }
-        let (written, inner_written) = carry_out(changes)?;
-        Ok(self.applied(before, self.original.settings, written, None, inner_written))
+        self.applied(before, self.original.settings, carried_out(changes), None)
+    }
+
+    /// What is in force in the group and in those inside that are still there.
+    fn in_force(&self) -> Result<InForce, CgroupError> {
+        let mut found = InForce::from([(self.group.identity(), self.group.settings()?)]);
+        for group in &self.inner {
+            match group.settings() {
+                Ok(settings) => {
+                    found.insert(group.identity(), settings);
+                }
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// What a group of the family is given back, when this is in force `now`.
+    fn owners(&self, original: &Original, now: &InForce) -> Settings {
+        match (self.left.get(&original.identity), now.get(&original.identity)) {
+            (Some(left), Some(now)) => original.settings.with_changes(left, now),
+            (None, _) | (_, None) => original.settings,
+        }
     }
 
     /// The group above that does not allow as much as `wanted`, if that is more than there is.
@@ -262,17 +288,28 @@ impl Adopted {
         })
     }
 
+    /// What came of changes, and what is left in the groups by them.
     fn applied(
         &mut self,
         before: Settings,
         now: Settings,
-        written: Written,
+        carried: (InForce, Result<(Written, usize), CgroupError>),
         held_by: Option<Ceiling>,
-        inner_written: usize,
-    ) -> Applied {
-        let expected = self.left.replace(now).unwrap_or(before);
-        let changed_by_others = expected != before;
-        Applied { before, now, written, held_by, changed_by_others, inner_written }
+    ) -> Result<Applied, CgroupError> {
+        let (wanted, carried) = carried;
+        let expected = self.left.get(&self.group.identity()).copied().unwrap_or(before);
+        match carried {
+            Ok((written, inner_written)) => {
+                self.left = wanted;
+                let changed_by_others = expected != before;
+                Ok(Applied { before, now, written, held_by, changed_by_others, inner_written })
+            }
+            Err(error) => {
+                // What was written until then is ours, and not a change of the owner's.
+                self.left = self.in_force().unwrap_or_default();
+                Err(error)
+            }
+        }
     }
 }
 
@@ -319,6 +356,12 @@ impl<'a> Change<'a> {
         }
         Ok(written)
     }
+}
+
+/// Carries out the changes of a family, and says what they are to leave in it.
+fn carried_out(changes: Vec<Change<'_>>) -> (InForce, Result<(Written, usize), CgroupError>) {
+    let wanted = changes.iter().map(|change| (change.group.identity(), change.to)).collect();
+    (wanted, carry_out(changes))
 }
 
 /// Carries out the changes of a family, of which the first is the outermost. Returns what was

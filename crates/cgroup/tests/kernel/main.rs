@@ -196,6 +196,26 @@ mod tests {
     }
 
     #[test]
+    fn what_the_owner_changes_inside_is_given_back_there() {
+        let Some(mut ground) = Ground::prepared() else { return };
+        let (outer, inner) = (ground.make(b"a"), ground.make(b"a/b"));
+        set_quota(&ground, &outer, 60_000).unwrap();
+        set_quota(&ground, &inner, 30_000).unwrap();
+        let (mut group, mut shelf) = (adopted(&ground, &outer), Shelf::default());
+        group.apply(&limit(1000)).unwrap();
+        assert_eq!(group.take_owners_change(&mut shelf).unwrap(), None, "that was us");
+        set_quota(&ground, &inner, 20_000).unwrap();
+        let change = group.take_owners_change(&mut shelf).unwrap().unwrap();
+        assert_eq!(change.from, change.to, "it is about the one inside");
+        assert_eq!(shelf.kept, [group.original().clone()]);
+        group.apply(&limit(900)).unwrap();
+        assert_eq!(told(&ground, &inner), "30000 100000 0 100", "its new part of the whole");
+        group.restore().unwrap();
+        assert_eq!(told(&ground, &inner), "20000 100000 0 100");
+        assert_eq!(told(&ground, &outer), "60000 100000 0 100");
+    }
+
+    #[test]
     fn what_a_refused_change_of_ours_left_is_not_the_owners() {
         let Some(mut ground) = Ground::prepared() else { return };
         let path = ground.make(b"a");

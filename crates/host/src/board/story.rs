@@ -245,7 +245,7 @@ fn owned(set: &OwnerSet, now_ms: u64) -> String {
     let when = ago(now_ms, set.at_ms);
     let shown = |limit: Option<Millicores>| limit.map_or("none".to_owned(), |it| it.to_string());
     let what = if set.from == set.to {
-        "changed its weight".to_owned()
+        "changed its weight, or a limit inside of it".to_owned()
     } else {
         format!("changed its limit from {} to {}", shown(set.from), shown(set.to))
     };

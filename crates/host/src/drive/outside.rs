@@ -80,7 +80,7 @@ pub struct Owned {
     pub arrival: Arrival,
     /// The limit it would have got back before; nothing for none.
     pub from: Option<Millicores>,
-    /// The limit it gets back from now on. Where that is the same, its weight changed.
+    /// The limit it gets back from now on. Where that is the same, something else was set.
     pub to: Option<Millicores>,
 }
 
