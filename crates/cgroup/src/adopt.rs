@@ -62,8 +62,8 @@ pub struct Adopted {
 /// Settings of the groups of a family.
 type InForce = BTreeMap<Identity, Settings>;
 
-/// What the owner of a group changed in it, since it was adopted or last looked at. Where what it is
-/// given back is the same, that of a group inside is another.
+/// What the owner of a group changed in it, since it was adopted or last looked at. Where what it
+/// is given back is the same, that of a group inside is another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnersChange {
     /// What it would have been given back before.

@@ -25,6 +25,10 @@ pub(crate) struct ControllerArgs {
         env = "WALRAS_CONTROLLER_LISTEN"
     )]
     pub(crate) listen: SocketAddr,
+    /// Where to answer probes (/healthz, /readyz) as well, so that nobody who fills the other
+    /// address with connections makes this look dead
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_CONTROLLER_PROBE_LISTEN")]
+    pub(crate) probe_listen: Option<SocketAddr>,
     /// Change nothing: only log what would be resized
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -35,7 +35,7 @@ use walras_host::daemon::{log, signal};
 use walras_host::drive::{Drive, cpus_online};
 use walras_host::latency::Questions;
 use walras_host::record::{RecordError, Recorder};
-use walras_host::serve::{self, ServeError, ServeSettings};
+use walras_host::serve::{self, Probes, ServeError, ServeSettings};
 
 use self::config::AgentConfig;
 use self::link::{Asked, Link, LinkError, Shared, Shelf};
@@ -69,6 +69,8 @@ pub struct Options {
     pub namespace: String,
     /// Where to serve.
     pub listen: SocketAddr,
+    /// Where to answer probes as well, if anywhere.
+    pub probe_listen: Option<SocketAddr>,
     /// A file with the settings, in the place of the ConfigMap.
     pub config: Option<PathBuf>,
     /// Where the machine's control groups can be seen, if not at their usual place.
@@ -130,8 +132,8 @@ pub fn default_listen() -> SocketAddr {
 /// Runs the agent until it is told to stop.
 ///
 /// # Errors
-/// It cannot start, and nothing was changed then; or a part of it has ended, and pods have back what
-/// the API server has for them.
+/// It cannot start, and nothing was changed then; or a part of it has ended, and pods have back
+/// what the API server has for them.
 pub fn run(options: &Options) -> Result<(), AgentError> {
     log::start(options.log_level, options.log_format);
     // Until the settings are known, the default holds and nobody is sized.
@@ -146,6 +148,11 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let names = serve::names_in_a_cluster(options.listen, &options.node);
     let settings = ServeSettings { listen: options.listen, names };
     let server = serve::start(Arc::clone(&board), &settings)?;
+    // Stops when dropped.
+    let _probes = match options.probe_listen {
+        Some(address) => Some(serve::start_probes(&Probes::of(&board), address)?),
+        None => None,
+    };
     let asked = signal::listen().map_err(AgentError::Signals)?;
     let open_files = allow_open_files(OPEN_FILES);
     debug!(open_files, "files that may be open");

@@ -156,6 +156,25 @@ async fn follow<K>(
     gather(what, SILENCE, stream, world, keyed, take).await;
 }
 
+/// What a watch says next. If that takes longer than `silence` after a trouble, there is none.
+async fn heard<S>(
+    stream: &mut S,
+    what: &'static str,
+    silence: Duration,
+    world: &World,
+) -> Option<S::Item>
+where
+    S: futures_util::Stream + Unpin,
+{
+    while world.lock().troubles.contains_key(what) {
+        match tokio::time::timeout(silence, stream.next()).await {
+            Ok(event) => return event,
+            Err(_) => world.lock().untroubled(what),
+        }
+    }
+    stream.next().await
+}
+
 /// Keeps a map of what a watch sees, and hands it over after every change.
 async fn gather<O, K, V>(
     what: &'static str,
@@ -175,20 +194,7 @@ async fn gather<O, K, V>(
     let mut by_name: BTreeMap<(Option<String>, String), K> = BTreeMap::new();
     let mut complete = false;
     let mut rests = Rests::new();
-    loop {
-        let next = stream.next();
-        let event = if world.lock().troubles.contains_key(what) {
-            match tokio::time::timeout(silence, next).await {
-                Ok(event) => event,
-                Err(_) => {
-                    world.lock().untroubled(what);
-                    continue;
-                }
-            }
-        } else {
-            next.await
-        };
-        let Some(event) = event else { return };
+    while let Some(event) = heard(&mut stream, what, silence, world).await {
         let changed = match event {
             Ok(Event::Init) => {
                 all.clear();

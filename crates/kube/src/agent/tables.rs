@@ -148,8 +148,8 @@ pub async fn load(client: &Client, namespace: &str, node: &str) -> kube::Result<
     Ok(map.and_then(|map| map.data).unwrap_or_default())
 }
 
-/// Replaces what a ConfigMap has. It belongs to the Node with this uid, where that is known, so that
-/// Kubernetes removes it with its node.
+/// Replaces what a ConfigMap has. It belongs to the Node with this uid, where that is known, so
+/// that Kubernetes removes it with its node.
 ///
 /// # Errors
 /// The API server does not answer, or does not allow it.

@@ -74,6 +74,8 @@ pub struct Options {
     pub namespace: String,
     /// Where to serve health and metrics.
     pub listen: SocketAddr,
+    /// Where to answer probes as well, if anywhere.
+    pub probe_listen: Option<SocketAddr>,
     /// Change nothing: only say what would be done.
     pub dry_run: bool,
     /// Whether it is one of several, of which one acts.
@@ -136,6 +138,11 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     let routes = web::routes(Arc::clone(&shared));
     let names = serve::names_in_a_cluster(options.listen, &shared.host);
     let server = serve::start_routes(routes, options.listen, &names)?;
+    // Stops when dropped.
+    let _probes = match options.probe_listen {
+        Some(address) => Some(serve::start_probes(&web::probes(Arc::clone(&shared)), address)?),
+        None => None,
+    };
     tracing::info!(address = %server.address(), dry_run = options.dry_run, "the controller runs");
 
     let (tell_workers, stopping) = channel::channel(false);

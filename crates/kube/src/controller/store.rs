@@ -2,9 +2,9 @@
 //!
 //! Everything is behind one lock that is held for a lookup and never while somebody waits. Answers
 //! to our own writes arrive here before the watch has them, so what the watch says after that is
-//! not taken while it is older. What is listed anew always counts: after a cluster was restored from
-//! a backup, everything in it is older. Only a watch makes something known, and only a watch ends
-//! it.
+//! not taken while it is older. What is listed anew always counts: after a cluster was restored
+//! from a backup, everything in it is older. Only a watch makes something known, and only a watch
+//! ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use walras_core::units::Span;
-use walras_host::serve::{Asset, LOOK, PAGE, SCRIPT, STYLE, answer, pages};
+use walras_host::serve::{Asset, LOOK, PAGE, Probes, SCRIPT, STYLE, answer, pages};
 
 use super::Shared;
 use super::metrics::CONTENT_TYPE;
@@ -29,34 +29,31 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
     ];
     Router::new()
         .route("/api/v1/cluster", get(cluster))
-        .route("/healthz", get(health))
-        .route("/readyz", get(readiness))
         .route("/metrics", get(metrics))
-        .with_state(shared)
+        .with_state(Arc::clone(&shared))
+        .merge(probes(shared).routes())
         .merge(pages(LOOK.into_iter().chain(page)))
+}
+
+/// What probes ask.
+pub(super) fn probes(shared: Arc<Shared>) -> Probes {
+    let turning = Arc::clone(&shared);
+    Probes::new(
+        move || {
+            let still = turning.clock.now().since(turning.last_beat());
+            if still > STUCK { Err(format!("stuck for {still}")) } else { Ok(()) }
+        },
+        move || {
+            let unread = || "the objects of the cluster have not all been read yet".to_owned();
+            shared.store.is_synced().then_some(()).ok_or_else(unread)
+        },
+    )
 }
 
 async fn cluster(State(shared): State<Arc<Shared>>) -> Response {
     match serde_json::to_vec(&state(&shared)) {
         Ok(told) => answer(StatusCode::OK, "application/json", Body::from(told)),
         Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written\n".to_owned()),
-    }
-}
-
-async fn health(State(shared): State<Arc<Shared>>) -> Response {
-    let still = shared.clock.now().since(shared.last_beat());
-    if still > STUCK {
-        return text(StatusCode::SERVICE_UNAVAILABLE, format!("stuck for {still}\n"));
-    }
-    text(StatusCode::OK, "ok\n".to_owned())
-}
-
-async fn readiness(State(shared): State<Arc<Shared>>) -> Response {
-    if shared.store.is_synced() {
-        text(StatusCode::OK, "ok\n".to_owned())
-    } else {
-        let told = "the objects of the cluster have not all been read yet\n";
-        text(StatusCode::SERVICE_UNAVAILABLE, told.to_owned())
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn controller(role: Role) -> Staged {
         kubeconfig: None,
         namespace: "mbcas-system".to_owned(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        probe_listen: None,
         dry_run: role == Role::DryRun,
         elect: role == Role::Elected,
     })

@@ -62,6 +62,10 @@ pub(crate) struct AgentArgs {
     /// on every address in a pod, else on this machine's own
     #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_LISTEN")]
     listen: Option<SocketAddr>,
+    /// Where to answer probes (/healthz, /readyz) as well, so that nobody who fills the other
+    /// address with connections makes this look dead
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_PROBE_LISTEN")]
+    probe_listen: Option<SocketAddr>,
     /// A file with the settings, in the place of the ConfigMap: `key: value` lines, or JSON
     #[arg(long, value_name = "FILE", env = "WALRAS_AGENT_CONFIG")]
     config: Option<PathBuf>,
@@ -98,6 +102,7 @@ pub(crate) fn run(args: AgentArgs) -> Result<(), Failure> {
         kubeconfig: args.kubeconfig,
         namespace: args.namespace,
         listen: args.listen.unwrap_or_else(default_listen),
+        probe_listen: args.probe_listen,
         config: args.config,
         cgroup_root: args.cgroup_root,
         tables_dir: args.tables_dir,

@@ -14,6 +14,7 @@ pub(crate) fn run(args: ControllerArgs) -> Result<(), Failure> {
         kubeconfig: args.kubeconfig.filter(|path| !path.as_os_str().is_empty()),
         namespace: args.namespace,
         listen: args.listen,
+        probe_listen: args.probe_listen,
         dry_run: args.dry_run,
         elect: !args.no_leader_election,
     };

@@ -4,6 +4,8 @@
 //! The testbed has no way from pods to the API server but the network of the machine, so that is
 //! what they get here, and the server's address; both are the only things that differ.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -11,6 +13,35 @@ use serde_json::{Value, json};
 use walras_testbed::{Image, Settings, wait_for};
 
 use crate::installed::{Installed, PATIENCE, SYSTEM};
+
+/// Where one of our programs listens, by its manifest.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    served: u16,
+    probes: u16,
+}
+
+const AGENT: Ports = Ports { served: 8082, probes: 8083 };
+const CONTROLLER: Ports = Ports { served: 8080, probes: 8081 };
+/// More connections than any of them takes.
+const HELD: usize = 300;
+
+/// A connection that begins to ask and does not go on; nothing where none is let in any more.
+fn half_a_request(to: (&str, u16)) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(to).ok()?;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").ok()?;
+    Some(stream)
+}
+
+/// The first line of the answer to a probe.
+fn asked(to: (&str, u16)) -> String {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
 
 /// `workload` as this testbed can run it.
 fn fitted(installed: &Installed, mut workload: Value) -> Value {
@@ -62,6 +93,18 @@ fn the_manifests_run_agent_and_controller_as_pods_that_size_others() {
     let controller = ready("deployment", "walras-controller", "/status/readyReplicas");
     controller.unwrap_or_else(|error| panic!("{error:#}\n{}", told()));
 
+    // Whoever holds connections keeps neither probes from their answers nor pods from their CPU.
+    let node = installed.object("node", "", "node-1").unwrap();
+    let address = node["status"]["addresses"][0]["address"].as_str().unwrap().to_owned();
+    let held: Vec<TcpStream> = [AGENT, CONTROLLER]
+        .iter()
+        .flat_map(|ports| std::iter::repeat_n(ports.served, HELD))
+        .filter_map(|port| half_a_request((&*address, port)))
+        .collect();
+    assert!(held.len() > HELD, "{} connections", held.len());
+    for ports in [AGENT, CONTROLLER] {
+        assert_eq!(asked((&*address, ports.probes)), "HTTP/1.1 200 OK", "{ports:?}");
+    }
     let pod = installed.run("default", "web", "100m", "200m");
     pod.burst(300_000, 1);
     let raised = wait_for("a larger quota", PATIENCE, || {
@@ -69,6 +112,10 @@ fn the_manifests_run_agent_and_controller_as_pods_that_size_others() {
     });
     raised.unwrap_or_else(|error| panic!("{error:#}\n{}", told()));
     assert_eq!(installed.restarts(&pod).unwrap(), 0);
+    drop(held);
+    let path = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
+    let restarts = kubectl.run(&["get", "pods", "-n", SYSTEM, "-o", path]).unwrap();
+    assert_eq!(restarts.trim(), "0 0", "agent and controller");
 }
 
 #[test]
