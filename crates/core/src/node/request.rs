@@ -1,10 +1,8 @@
 //! What pods use in windows of five minutes, and what they request by it.
 //!
 //! All pods of a node have their windows at the same time, so that their sum is that of one moment.
-//! What a pod used above its right counts only where that was its own doing and nobody else's CPU:
-//! not while it took all it could get or was contained, and not while more was used above rights
-//! than the rights leave of the node. Whoever had to wait below its right counts as having used
-//! what it waited for, so that a request does not sink because it was too small.
+//! What counts of what they used is in `request::counted`; whoever was contained took all that it
+//! could get.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -14,9 +12,9 @@ use super::{Allocatable, MachineSample, MachineUse, Node, Note, TABLES_MAX};
 use crate::demand::{self, Reading, Signal};
 use crate::request::{
     self, OF_THE_NODE, Pooled, PooledPeak, RequestFacts, RequestRule, RequestWhy, Room, UseRecord,
-    WINDOW,
+    WINDOW, WindowUse,
 };
-use crate::units::{Millicores, Moment, Ratio, Span, WorkloadKey};
+use crate::units::{Millicores, Moment, Span, WorkloadKey};
 
 /// A pod that was there for less of a window than this is not counted in it.
 const WINDOW_AT_LEAST: Span = Span::from_s(150);
@@ -78,20 +76,17 @@ impl Node {
     }
 
     fn count_use(&mut self, seen: &[Option<Signal>]) {
-        let right = |pod: &Pod| pod.bounds.min();
-        let pods = || self.pods.iter().map(AsRef::as_ref).zip(seen);
-        let above = |(pod, signal): (&Pod, &Option<Signal>)| {
-            signal.map_or(Millicores::ZERO, |signal| signal.usage.saturating_sub(right(pod)))
-        };
-        let rights: Millicores = self.pods.iter().map(|pod| right(pod)).sum();
+        let pods = self.pods.iter().map(AsRef::as_ref).zip(seen);
+        let uses: Vec<(&Pod, WindowUse)> = pods
+            .filter_map(|(pod, signal)| Some((pod, pod.window_use(signal.as_ref()?))))
+            .collect();
+        let rights: Millicores = self.pods.iter().map(|pod| pod.bounds.min()).sum();
         let free = self.size().saturating_sub(self.set_aside()).saturating_sub(rights);
-        let is_lent = pods().map(above).sum::<Millicores>() > free;
+        let is_lent = request::is_lent(uses.iter().map(|(_, used)| used), free);
         let mut by_workload: BTreeMap<WorkloadKey, Vec<Millicores>> = BTreeMap::new();
-        for (pod, signal) in pods() {
-            if let (RequestRule::Follows, Some(signal)) = (pod.request_rule, signal) {
-                let used = pod.counted(signal, is_lent);
-                by_workload.entry(pod.workload.clone()).or_default().push(used);
-            }
+        for (pod, used) in uses.iter().filter(|(pod, _)| pod.request_rule == RequestRule::Follows) {
+            let used = used.counted(is_lent);
+            by_workload.entry(pod.workload.clone()).or_default().push(used);
         }
         for (workload, used) in by_workload {
             self.uses.records.entry(workload).or_default().window_passed(&used);
@@ -166,11 +161,13 @@ impl Pod {
         }
     }
 
-    /// What counts of what it used.
-    fn counted(&self, signal: &Signal, is_lent: bool) -> Millicores {
-        let right = self.bounds.min();
-        let felt = signal.usage.scale_floor(Ratio::ONE + signal.stall_ratio);
-        let used = signal.usage.max(felt.min(right));
-        if is_lent || self.was_elastic { used.min(right) } else { used }
+    /// What it did, for what it should request.
+    fn window_use(&self, signal: &Signal) -> WindowUse {
+        WindowUse {
+            right: self.bounds.min(),
+            used: signal.usage,
+            stall_ratio: signal.stall_ratio,
+            was_elastic: self.was_elastic,
+        }
     }
 }

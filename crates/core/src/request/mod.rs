@@ -9,6 +9,8 @@
 //! raised above what it came with for elastic work, nor where the node's requests would add up to
 //! more than nine tenths of it.
 
+mod arrival;
+mod counted;
 mod pooled;
 mod record;
 mod saved;
@@ -17,6 +19,8 @@ use core::fmt;
 
 use crate::units::{Millicores, Moment, Ratio, Span};
 
+pub use arrival::at_arrival;
+pub use counted::{WindowUse, is_lent};
 pub use pooled::Pooled;
 pub use record::{DAY_WINDOWS, Evidence, UseRecord, WEEK_WINDOWS};
 pub use saved::{RECORD_BYTES_MAX, RecordNote};

@@ -9,12 +9,14 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::MARGIN;
-use crate::units::Millicores;
+use crate::units::{Millicores, Ratio};
 
 /// Windows of five minutes in a day.
 pub const DAY_WINDOWS: u16 = 288;
 /// The same in a week.
 pub const WEEK_WINDOWS: u16 = 7 * DAY_WINDOWS;
+/// What nine of ten windows do not exceed.
+const P90: Ratio = Ratio::from_percent(90);
 /// Whole days that are kept, beside the one that goes on.
 pub(super) const DAYS_MAX: usize = 7;
 /// Buckets of each doubling.
@@ -114,7 +116,13 @@ impl UseRecord {
     /// The largest 90th percentile of any day.
     #[must_use]
     pub fn largest_p90(&self) -> Option<Millicores> {
-        self.days.iter().filter_map(Day::p90).max()
+        self.largest_daily(P90)
+    }
+
+    /// The largest of what this share of the windows of a day do not exceed, of any day.
+    #[must_use]
+    pub fn largest_daily(&self, share: Ratio) -> Option<Millicores> {
+        self.days.iter().filter_map(|day| day.percentile(share)).max()
     }
 
     /// What the workload should request by what it used.
@@ -137,10 +145,10 @@ impl Day {
         }
     }
 
-    /// The value that nine of ten windows do not exceed.
-    fn p90(&self) -> Option<Millicores> {
+    /// The value that this share of the windows do not exceed.
+    fn percentile(&self, share: Ratio) -> Option<Millicores> {
         let total: u64 = self.counts.iter().map(|(_, count)| u64::from(*count)).sum();
-        let rank = (total * 9).div_ceil(10);
+        let rank = (total * share.millionths()).div_ceil(Ratio::ONE.millionths());
         let mut seen = 0;
         let mut counts = self.counts.iter();
         let found = counts.find(|(_, count)| {
