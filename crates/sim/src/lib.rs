@@ -25,6 +25,7 @@ pub mod load;
 pub mod machine;
 pub mod measure;
 pub mod oracle;
+pub mod pack;
 pub mod policy;
 pub mod random;
 pub mod recording;

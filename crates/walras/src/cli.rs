@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
+use walras_sim::pack::schedule::Score;
 use walras_sim::scenario::trace::Format;
 
 use crate::cluster::ControllerArgs;
@@ -177,14 +178,23 @@ pub(crate) struct SimRunArgs {
     /// How all traces are written down; where it is not said, each tells by its first line
     #[arg(long, value_enum, requires = "traces")]
     pub(crate) trace_format: Option<TraceFormat>,
-    /// The policies that take part, or all
-    #[arg(
-        long = "policy",
-        value_name = "NAMES",
-        value_delimiter = ',',
-        default_value = "static,weights,vpa,koordinator,autothrottle,walras,walras-api,oracle"
-    )]
+    /// Count the nodes that are needed, packed by requests over days, in the place of latencies
+    #[arg(long, conflicts_with_all = ["hours", "traces"])]
+    pub(crate) pack: bool,
+    /// The policies that take part, or all; with --pack all unless it is said, otherwise
+    /// static,weights,vpa,koordinator,autothrottle,walras,walras-api,oracle
+    #[arg(long = "policy", value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policies: Vec<String>,
+    /// With --pack: how many days are counted, after a week of history and a day to settle
+    #[arg(long, value_name = "N", requires = "pack", default_value_t = 7,
+          value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub(crate) days: u32,
+    /// With --pack: pods take memory, too, and nodes have 4 GiB for each core
+    #[arg(long, requires = "pack")]
+    pub(crate) memory: bool,
+    /// With --pack: which of the nodes with room the scheduler prefers
+    #[arg(long, value_enum, requires = "pack", default_value_t = ScoreChoice::Most)]
+    pub(crate) score: ScoreChoice,
     /// How many nodes, each with other random numbers, whatever the scenario says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) nodes: Option<u32>,
@@ -203,6 +213,15 @@ pub(crate) struct SimRunArgs {
     /// Write a page with tables and pictures as well
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Which of the nodes with room a scheduler prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScoreChoice {
+    /// The fullest, so that others become empty
+    Most,
+    /// The emptiest, as Kubernetes does unless it is told otherwise
+    Least,
 }
 
 /// What to search.
@@ -456,6 +475,15 @@ impl From<FormatChoice> for LogFormat {
         match choice {
             FormatChoice::Text => Self::Text,
             FormatChoice::Json => Self::Json,
+        }
+    }
+}
+
+impl From<ScoreChoice> for Score {
+    fn from(choice: ScoreChoice) -> Self {
+        match choice {
+            ScoreChoice::Most => Self::Most,
+            ScoreChoice::Least => Self::Least,
         }
     }
 }

@@ -228,6 +228,8 @@ Examples:
   walras sim run mine.toml --policy all --nodes 20    your own scenario, everybody, many nodes
   walras sim run --trace requests.csv --hours 2       your own recording
   walras sim run bursty --json | jq '.scenarios[].policies[] | {policy, core_hours}'
+  walras sim run --pack --report nodes.html           how many nodes are needed, by requests
+  walras sim run --pack --nodes 200 --policy vpa,walras-shared --json | jq .comparisons
 
 A scenario is the name of a built-in one, or a file; what has a / in it or ends in .toml is a
 file. One that has all it needs:
@@ -265,6 +267,16 @@ The JSON is {\"scenarios\": [{\"name\", \"seed\", \"policies\": [{\"policy\", \"
 \"vs_oracle\"}]}]}.
 What there is none of is null. Where pods say what memory they take, there are memory_peak_mib and
 memory_mean_mib as well.
+
+With --pack a scenario is a town: town, or town-train for choosing constants; --nodes is how many
+nodes its declared requests need, about. Policies are declared, vpa, percentile, cruisekube, walras,
+walras-shared and oracle, and each is tried with several settings. The JSON is {\"town\", \"seed\",
+\"days\", \"node_cores\", \"workloads\", \"pods\", \"policies\": [{\"policy\",
+\"shipped_percent\", \"settings\": [{\"percent\", \"nodes\", \"nodes_most\", \"broken_ratio\",
+\"broken_worst_ratio\", \"missed_ratio\", \"missed_worst_ratio\", \"risers_broken_ratio\",
+\"slack_ratio\", \"changes_per_pod_hour\", \"moves_per_pod_hour\", \"batch_core_hours\",
+\"bound_nodes\"}]}], \"comparisons\": [{\"policy\", \"rival\", \"fewer_than_shipped_ratio\",
+\"fewer_than_best_ratio\", \"at_broken_ratio\"}]}.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")
 );

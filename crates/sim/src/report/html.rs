@@ -256,7 +256,7 @@ pub(super) fn legend(standings: &[Standing]) -> String {
     format!("<p class=\"legend\">{}</p>\n", entries.join("\n"))
 }
 
-fn swatch(policy: &str) -> String {
+pub(super) fn swatch(policy: &str) -> String {
     format!("<i class=\"swatch\"></i>{}", escape(policy))
 }
 

@@ -4,6 +4,7 @@
 //! file without anything from elsewhere, and needs no script.
 
 mod frame;
+mod frontier;
 mod html;
 mod label;
 mod latency;
@@ -20,6 +21,7 @@ mod timeline;
 mod trial;
 pub mod words;
 
+pub use frontier::{Frontier, frontier};
 pub use html::html;
 pub use trial::{Trial, trial};
 

@@ -15,7 +15,7 @@ struct Ink {
     dash: &'static str,
 }
 
-const INKS: [Ink; 20] = [
+const INKS: [Ink; 24] = [
     ink("static", "#6b7280", "#9ca3af", "2 3"),
     ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
     ink("weights", "#a08400", "#f0e442", "7 3"),
@@ -35,6 +35,10 @@ const INKS: [Ink; 20] = [
     ink("walras-api-learning", "#8a7be0", "#c6bdfb", "9 1"),
     ink("walras-proportional", "#1b8f8f", "#5fd3d0", "3 3"),
     ink("walras-api-proportional", "#3fb5b0", "#9be8e5", "9 2 1 2"),
+    ink("declared", "#7a6f6f", "#b3a6a6", "2 2"),
+    ink("percentile", "#2a9d5c", "#62d493", "5 3"),
+    ink("walras-shared", "#1f8fd0", "#6cc0f5", "8 1"),
+    ink("walras-pooled", "#003f88", "#5a9bff", "12 2"),
     ink("oracle", "#16181d", "#f3f4f6", "1 2"),
 ];
 
@@ -75,11 +79,15 @@ mod tests {
 
     use super::*;
     use crate::contest::CONTESTANTS;
+    use crate::pack::contest::ENTRANTS;
 
     #[test]
     fn every_policy_has_colours_of_its_own() {
         for contestant in CONTESTANTS {
             assert_eq!(class_of(contestant.name), format!("p-{}", contestant.name));
+        }
+        for entrant in ENTRANTS {
+            assert_eq!(class_of(entrant.name), format!("p-{}", entrant.name));
         }
         assert_eq!(class_of("<b>"), "p-other");
         for colours in [INKS.map(|ink| ink.light), INKS.map(|ink| ink.dark)] {

@@ -5,6 +5,7 @@ mod clear;
 mod crds;
 mod daemon;
 mod demo;
+mod pack;
 mod plugin;
 mod refused;
 mod replay;

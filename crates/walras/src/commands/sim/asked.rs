@@ -13,7 +13,10 @@ use crate::cli::SimRunArgs;
 use crate::failure::Failure;
 
 /// Stands for every policy.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
+/// The policies that take part where none are named.
+const USUAL: [&str; 8] =
+    ["static", "weights", "vpa", "koordinator", "autothrottle", "walras", "walras-api", "oracle"];
 /// A name must be at least this similar to be suggested, from 0 to 1.
 const SIMILAR: f64 = 0.75;
 
@@ -35,7 +38,9 @@ impl Asked {
     pub(super) fn of(args: &SimRunArgs) -> Result<Self, Failure> {
         let mut problems = Vec::new();
         let (mut scenarios, note) = scenarios(args, &mut problems);
-        let contestants = contestants(&args.policies, &mut problems);
+        let usual = || USUAL.map(str::to_owned).to_vec();
+        let names = if args.policies.is_empty() { usual() } else { args.policies.clone() };
+        let contestants = contestants(&names, &mut problems);
         if !problems.is_empty() {
             return Err(Failure::Input(problems.join("\n")));
         }
@@ -126,7 +131,7 @@ fn seconds_nearest(hours: f64) -> u32 {
 }
 
 /// That there is no such thing, what it may have been, and what there is.
-fn unknown(what: &str, name: &str, known: &[&'static str]) -> String {
+pub(super) fn unknown(what: &str, name: &str, known: &[&'static str]) -> String {
     let guess = match closest(name, known) {
         Some(close) => format!("did you mean {close}? "),
         None => String::new(),

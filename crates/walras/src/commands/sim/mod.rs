@@ -1,11 +1,12 @@
 //! `walras sim`: runs scenarios in the simulator and tells how each policy did.
 //!
 //! `asked` finds out what is meant by what was typed, `play` runs it, `table` and `json` print what
-//! came of it. `tune` searches constants, and `list` lists.
+//! came of it. `pack` counts nodes, `tune` searches constants, and `list` lists.
 
 mod asked;
 mod json;
 mod list;
+mod pack;
 mod play;
 mod table;
 mod tune;
@@ -24,6 +25,7 @@ use crate::screen::{self, Look};
 /// Simulates, searches constants, or lists what can be simulated.
 pub(crate) fn run(args: SimArgs) -> Result<(), Failure> {
     match args.command {
+        SimCommand::Run(args) if args.pack => pack::run(&args),
         SimCommand::Run(args) => simulate(&args),
         SimCommand::Tune(args) => tune::run(&args),
         SimCommand::List(args) => list::run(&args),
