@@ -9,14 +9,12 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::MARGIN;
-use crate::units::{Millicores, Ratio};
+use crate::units::Millicores;
 
 /// Windows of five minutes in a day.
 pub const DAY_WINDOWS: u16 = 288;
 /// The same in a week.
 pub const WEEK_WINDOWS: u16 = 7 * DAY_WINDOWS;
-/// What nine of ten windows do not exceed.
-const P90: Ratio = Ratio::from_percent(90);
 /// Whole days that are kept, beside the one that goes on.
 pub(super) const DAYS_MAX: usize = 7;
 /// Buckets of each doubling.
@@ -37,6 +35,9 @@ pub struct Evidence(u16);
 pub struct UseRecord {
     /// The newest last.
     pub(super) days: VecDeque<Day>,
+    /// The largest 90th percentile of all but the newest, which is asked for in every window and
+    /// changes once a day.
+    before: Option<Millicores>,
 }
 
 /// What a workload used within one day.
@@ -86,10 +87,12 @@ impl UseRecord {
             return;
         }
         if self.days.back().is_none_or(|day| day.windows == DAY_WINDOWS) {
-            self.days.push_back(Day::default());
-            if self.days.len() > DAYS_MAX + 1 {
-                self.days.pop_front();
+            let mut days = core::mem::take(&mut self.days);
+            days.push_back(Day::default());
+            if days.len() > DAYS_MAX + 1 {
+                days.pop_front();
             }
+            *self = Self::of_days(days);
         }
         if let Some(day) = self.days.back_mut() {
             day.windows += 1;
@@ -116,13 +119,14 @@ impl UseRecord {
     /// The largest 90th percentile of any day.
     #[must_use]
     pub fn largest_p90(&self) -> Option<Millicores> {
-        self.largest_daily(P90)
+        self.before.max(self.days.back().and_then(Day::p90))
     }
 
-    /// The largest of what this share of the windows of a day do not exceed, of any day.
-    #[must_use]
-    pub fn largest_daily(&self, share: Ratio) -> Option<Millicores> {
-        self.days.iter().filter_map(|day| day.percentile(share)).max()
+    /// A record of these days, the newest last.
+    pub(super) fn of_days(days: VecDeque<Day>) -> Self {
+        let newest = days.len().saturating_sub(1);
+        let before = days.iter().take(newest).filter_map(Day::p90).max();
+        Self { days, before }
     }
 
     /// What the workload should request by what it used.
@@ -145,10 +149,10 @@ impl Day {
         }
     }
 
-    /// The value that this share of the windows do not exceed.
-    fn percentile(&self, share: Ratio) -> Option<Millicores> {
+    /// The value that nine of ten windows do not exceed.
+    fn p90(&self) -> Option<Millicores> {
         let total: u64 = self.counts.iter().map(|(_, count)| u64::from(*count)).sum();
-        let rank = (total * share.millionths()).div_ceil(Ratio::ONE.millionths());
+        let rank = (total * 9).div_ceil(10);
         let mut seen = 0;
         let mut counts = self.counts.iter();
         let found = counts.find(|(_, count)| {

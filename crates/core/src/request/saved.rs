@@ -116,7 +116,7 @@ impl UseRecord {
             }
             days.push_back(Day { windows, counts });
         }
-        Ok(Self { days })
+        Ok(Self::of_days(days))
     }
 }
 

@@ -15,7 +15,7 @@ struct Ink {
     dash: &'static str,
 }
 
-const INKS: [Ink; 24] = [
+const INKS: [Ink; 23] = [
     ink("static", "#6b7280", "#9ca3af", "2 3"),
     ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
     ink("weights", "#a08400", "#f0e442", "7 3"),
@@ -38,7 +38,6 @@ const INKS: [Ink; 24] = [
     ink("declared", "#7a6f6f", "#b3a6a6", "2 2"),
     ink("percentile", "#2a9d5c", "#62d493", "5 3"),
     ink("walras-shared", "#1f8fd0", "#6cc0f5", "8 1"),
-    ink("walras-pooled", "#003f88", "#5a9bff", "12 2"),
     ink("oracle", "#16181d", "#f3f4f6", "1 2"),
 ];
 

@@ -72,9 +72,6 @@ pub trait Sizer {
 
     /// What pods should request by now.
     fn decide(&mut self, seen: &Seen<'_>, wishes: &mut Vec<Wish>);
-
-    /// Pods to be moved off nodes that are too busy, whatever they request.
-    fn moves(&mut self, _seen: &Seen<'_>, _moves: &mut Vec<usize>) {}
 }
 
 /// Cores as whole millicores.

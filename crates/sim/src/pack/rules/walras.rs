@@ -4,13 +4,14 @@
 //! pods of its node, and the controller takes the largest request that any agent wishes for a
 //! workload's pods, as far as each pod's original. New pods come with what their owner declared.
 //! With records shared, there is one of each workload for the whole cluster, and new pods come with
-//! what it says. Nobody is ever evicted.
+//! what it says; a pod that was seen to use more than its siblings gets more. Nobody is ever evicted.
 
 use std::collections::BTreeMap;
 
 use walras_core::profile::Profile;
 use walras_core::request::{
-    self, OF_THE_NODE, Pooled, PooledPeak, RequestFacts, Room, UseRecord, WINDOW, WindowUse,
+    self, Evidence, OF_THE_NODE, Pooled, PooledPeak, RequestFacts, Room, UseRecord, WINDOW,
+    WindowUse,
 };
 use walras_core::units::{Millicores, Moment, Ratio};
 
@@ -26,6 +27,10 @@ pub enum Sharing {
     /// All of them together, and a webhook for new pods.
     Cluster,
 }
+
+/// What an agent saw of a pod counts beside the shared record after an hour: before that, starting
+/// is a large part of it.
+const OWN_AT_LEAST: Evidence = Evidence::of_windows(12);
 
 /// All agents, and the controller.
 #[derive(Clone, Debug)]
@@ -102,36 +107,42 @@ impl Walras {
         for (pod, used) in &uses {
             let used = used.counted(is_lent);
             let workload = town.pods[*pod].workload;
-            match self.sharing {
-                Sharing::Node => {
-                    // Replicas keep apart, so there is seldom more than one on a node.
-                    agent.records.entry(workload).or_default().record.window_passed(&[used]);
-                }
-                Sharing::Cluster => self.counted[*pod] = used,
-            }
+            // Replicas keep apart, so there is seldom more than one on a node.
+            agent.records.entry(workload).or_default().record.window_passed(&[used]);
+            self.counted[*pod] = used;
         }
     }
 
     /// What the records say by now.
     fn suggest(&mut self, seen: &Seen<'_>) {
         let margin = self.margin;
+        let agents = self.agents.iter_mut();
+        agents.flat_map(|agent| agent.records.values_mut()).for_each(|it| it.work_out(margin));
+        if self.sharing == Sharing::Node {
+            return;
+        }
+        for workload in 0..seen.town.workloads.len() {
+            let pods = seen.town.pods_of(workload);
+            let is_seen = |pod: &usize| seen.uses[*pod].is_seen;
+            let used: Vec<Millicores> = pods.filter(is_seen).map(|pod| self.counted[pod]).collect();
+            let known = &mut self.shared[workload];
+            known.record.window_passed(&used);
+            known.work_out(margin);
+        }
+    }
+
+    /// What is known of a workload on a node: what its agent saw, and where records are shared what
+    /// all saw. A replica that has more to do than its siblings needs more than they do.
+    fn known(&self, agent: &Agent, workload: usize) -> (Option<Millicores>, Evidence) {
+        let own = agent.records.get(&workload);
+        let of = |it: &Known| (it.suggested, it.record.evidence());
+        let (suggested, evidence) = own.map(of).unwrap_or_default();
         match self.sharing {
-            Sharing::Node => {
-                let agents = self.agents.iter_mut();
-                agents
-                    .flat_map(|agent| agent.records.values_mut())
-                    .for_each(|it| it.work_out(margin));
-            }
+            Sharing::Node => (suggested, evidence),
             Sharing::Cluster => {
-                for workload in 0..seen.town.workloads.len() {
-                    let pods = seen.town.pods_of(workload);
-                    let is_seen = |pod: &usize| seen.uses[*pod].is_seen;
-                    let used: Vec<Millicores> =
-                        pods.filter(is_seen).map(|pod| self.counted[pod]).collect();
-                    let known = &mut self.shared[workload];
-                    known.record.window_passed(&used);
-                    known.work_out(margin);
-                }
+                let (shared, of_all) = of(&self.shared[workload]);
+                let own = suggested.filter(|_| evidence >= OWN_AT_LEAST);
+                (shared.max(own), of_all)
             }
         }
     }
@@ -144,17 +155,14 @@ impl Walras {
         let mut sum = node.requested;
         for place in &node.pods {
             let workload = seen.town.pods[*place].workload;
-            let known = match self.sharing {
-                Sharing::Node => agent.records.get(&workload),
-                Sharing::Cluster => Some(&self.shared[workload]),
-            };
+            let (suggested, evidence) = self.known(agent, workload);
             let Pod { request: in_force, since, .. } = seen.cluster.pods[*place];
             let it = &seen.town.workloads[workload];
             let facts = RequestFacts {
                 original: it.declared,
                 in_force,
-                suggested: known.and_then(|known| known.suggested),
-                evidence: known.map(|known| known.record.evidence()).unwrap_or_default(),
+                suggested,
+                evidence,
                 is_elastic: it.kind == Kind::Batch,
                 room: Room::of(sum, most),
                 pooled,
@@ -170,6 +178,10 @@ impl Walras {
     /// as far as what they came with.
     fn with_siblings(&self, town: &Town, pod: usize) -> Option<Millicores> {
         let own = self.wished[pod]?;
+        if self.sharing != Sharing::Node {
+            // What siblings need is in the shared record.
+            return Some(own);
+        }
         let workload = town.pods[pod].workload;
         let largest = self.wished[town.pods_of(workload)].iter().flatten().max()?;
         Some(own.max((*largest).min(town.workloads[workload].declared)))
