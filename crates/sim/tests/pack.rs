@@ -10,10 +10,11 @@ use walras_sim::pack::rules::{Seen, Sizer, Wish};
 use walras_sim::pack::run::run;
 use walras_sim::pack::schedule::Score;
 use walras_sim::pack::town::{Recipe, Size, TOWNS};
-use walras_sim::pack::workload::{DAY, Town};
+use walras_sim::pack::workload::{DAY, Kind, Town};
+use walras_sim::scenario::trace::{Trace, Unit};
 
 fn town(recipe: &Recipe, seed: u64, with_memory: bool) -> Town {
-    recipe.build(&Size { nodes: 3, windows: 9 * DAY, seed, with_memory })
+    recipe.build(&Size { nodes: 3, windows: 9 * DAY, seed, with_memory }, &[])
 }
 
 /// Passes everything on, and looks at the cluster whenever it is shown.
@@ -63,6 +64,22 @@ fn figures_are_the_same_on_any_number_of_threads() {
         format!("{:?}", compete(&entrants, &town, Score::Most, threads, &|| {}))
     };
     assert_eq!(told(1), told(3));
+}
+
+#[test]
+fn services_follow_traces_where_there_are_some() {
+    let levels: Vec<f64> = (0..24).map(|hour| if hour == 9 { 50.0 } else { 10.0 }).collect();
+    let trace = Trace { levels: levels.into(), step_s: 3600.0, unit: Unit::Cores };
+    let size = Size { nodes: 2, windows: 9 * DAY, seed: 3, with_memory: false };
+    let town = TOWNS[0].build(&size, &[trace]);
+    let services = (0..town.workloads.len()).filter(|at| town.workloads[*at].kind == Kind::Service);
+    for workload in services {
+        let day: Vec<f64> = (0..DAY).map(|window| town.level(workload, window)).collect();
+        let most = day.iter().copied().fold(0.0, f64::max);
+        let busy = day.iter().filter(|level| **level > most * 0.9).count();
+        let quiet = day.iter().filter(|level| (**level / most - 0.2).abs() < 1e-9).count();
+        assert_eq!((busy, quiet), (12, DAY - 12), "workload {workload}");
+    }
 }
 
 #[test]

@@ -179,7 +179,7 @@ pub(crate) struct SimRunArgs {
     #[arg(long, value_enum, requires = "traces")]
     pub(crate) trace_format: Option<TraceFormat>,
     /// Count the nodes that are needed, packed by requests over days, in the place of latencies
-    #[arg(long, conflicts_with_all = ["hours", "traces"])]
+    #[arg(long, conflicts_with = "hours")]
     pub(crate) pack: bool,
     /// The policies that take part, or all; with --pack all unless it is said, otherwise
     /// static,weights,vpa,koordinator,autothrottle,walras,walras-api,oracle

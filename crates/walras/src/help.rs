@@ -269,9 +269,10 @@ What there is none of is null. Where pods say what memory they take, there are m
 memory_mean_mib as well.
 
 With --pack a scenario is a town: town, or town-train for choosing constants; --nodes is how many
-nodes its declared requests need, about. Policies are declared, vpa, percentile, cruisekube, walras,
-walras-shared and oracle, and each is tried with several settings. The JSON is {\"town\", \"seed\",
-\"days\", \"node_cores\", \"workloads\", \"pods\", \"policies\": [{\"policy\",
+nodes its declared requests need, about. With --trace its services follow recordings. Policies are
+declared, vpa, percentile, cruisekube, walras, walras-shared and oracle, and each is tried with
+several settings. The JSON is {\"town\", \"seed\", \"days\", \"node_cores\", \"workloads\",
+\"pods\", \"policies\": [{\"policy\",
 \"shipped_percent\", \"settings\": [{\"percent\", \"nodes\", \"nodes_most\", \"broken_ratio\",
 \"broken_worst_ratio\", \"missed_ratio\", \"missed_worst_ratio\", \"risers_broken_ratio\",
 \"slack_ratio\", \"changes_per_pod_hour\", \"moves_per_pod_hour\", \"batch_core_hours\",

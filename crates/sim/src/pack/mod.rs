@@ -15,6 +15,7 @@ pub mod contest;
 pub mod frontier;
 mod noise;
 mod pattern;
+mod recorded;
 pub mod rules;
 pub mod run;
 pub mod schedule;

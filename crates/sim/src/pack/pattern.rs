@@ -37,6 +37,11 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
+    /// The most it is about, without bursts of bursts and growth.
+    pub(super) fn peak(&self) -> f64 {
+        self.low + self.daily.max(self.burst)
+    }
+
     /// The load in a window.
     #[expect(clippy::cast_precision_loss, reason = "a few thousand windows")]
     pub(super) fn at(&self, noise: &Noise, window: usize) -> f64 {

@@ -79,7 +79,7 @@ mod tests {
             memory_mib: Some(1000),
             pods_max: 3,
         };
-        Town::new("small", 1, vec![workload, others], vec![shape], 1, &|_, _| 0.0)
+        Town::new("small", 1, vec![workload, others], vec![shape], vec![0.0; 2])
     }
 
     /// Nodes with these requests on them, each by one pod of the second workload.

@@ -10,7 +10,9 @@ use walras_core::units::Millicores;
 use super::cluster::NodeShape;
 use super::noise::Noise;
 use super::pattern::Pattern;
+use super::recorded::Recorded;
 use super::workload::{DAY, HOUR, Kind, Spread, Town, Workload};
+use crate::scenario::trace::Trace;
 
 /// What a town is made of.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +76,8 @@ const DAEMONS: Millicores = Millicores::new(500);
 const PODS_MAX: usize = 104;
 /// What a node has of memory for each core, in MiB.
 const MEMORY_PER_CORE_MIB: u64 = 4096;
+/// Into how many windows of a recording one may begin: those of four weeks.
+const OFFSETS: u64 = 28 * 288;
 /// Packing by requests leaves about this of a node free.
 const FILLED: f64 = 0.95;
 
@@ -99,9 +103,10 @@ impl Recipe {
         }
     }
 
-    /// A town of this kind.
+    /// A town of this kind. Where there are traces, its services follow them in turn, each from
+    /// another moment on, scaled to its own peak.
     #[must_use]
-    pub fn build(&self, size: &Size) -> Town {
+    pub fn build(&self, size: &Size, traces: &[Trace]) -> Town {
         let mut rng = Rng::from_seed(size.seed ^ 0x70_776E);
         let shape = self.shape(size.with_memory);
         let room = super::rules::cores(shape.allocatable()) * f64::from(size.nodes) * FILLED;
@@ -114,8 +119,20 @@ impl Recipe {
             patterns.push(pattern);
         }
         let noise = Noise::new();
-        let level = |place: usize, window: usize| patterns[place].at(&noise, window);
-        Town::new(self.name, size.seed, workloads, vec![shape], size.windows, &level)
+        let recorded: Vec<Recorded> = traces.iter().map(Recorded::of).collect();
+        let level = |place: usize, window: usize| {
+            let pattern: &Pattern = &patterns[place];
+            let is_service = workloads[place].kind == Kind::Service;
+            match recorded.get(place % recorded.len().max(1)).filter(|_| is_service) {
+                Some(trace) => {
+                    let offset = usize::try_from(pattern.seed % OFFSETS).unwrap_or(0);
+                    pattern.peak() * trace.at(offset, window)
+                }
+                None => pattern.at(&noise, window),
+            }
+        };
+        let levels = Town::levels(workloads.len(), size.windows, &level);
+        Town::new(self.name, size.seed, workloads, vec![shape], levels)
     }
 
     fn workload(&self, rng: &mut Rng, windows: usize) -> (Workload, Pattern) {

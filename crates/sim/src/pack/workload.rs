@@ -102,21 +102,28 @@ const REPLICA_SPREAD: f64 = 0.12;
 // === impl Town ===
 
 impl Town {
-    /// A town whose workloads want `level` cores for each replica, by workload and window.
+    /// What each of so many workloads wants in each window, window by window.
+    #[must_use]
+    pub fn levels(
+        workloads: usize,
+        windows: usize,
+        level: &dyn Fn(usize, usize) -> f64,
+    ) -> Vec<f64> {
+        let all = (0..windows).flat_map(|window| (0..workloads).map(move |place| (place, window)));
+        all.map(|(place, window)| level(place, window).max(0.0)).collect()
+    }
+
+    /// A town whose replicas want `levels` cores each, by window and workload.
     #[must_use]
     pub fn new(
         name: &str,
         seed: u64,
         workloads: Vec<Workload>,
         shapes: Vec<NodeShape>,
-        windows: usize,
-        level: &dyn Fn(usize, usize) -> f64,
+        levels: Vec<f64>,
     ) -> Self {
         let noise = Noise::new();
-        let mut levels = Vec::with_capacity(windows * workloads.len());
-        for window in 0..windows {
-            levels.extend((0..workloads.len()).map(|place| level(place, window).max(0.0)));
-        }
+        let windows = levels.len() / workloads.len().max(1);
         let names = |(workload, it): (usize, &Workload)| {
             (0..it.replicas).map(move |replica| PodName { workload, replica })
         };

@@ -82,6 +82,21 @@ fn a_report_has_the_frontier_first() {
 }
 
 #[test]
+fn services_follow_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("requests.txt");
+    std::fs::write(&path, "10\n".repeat(300) + &"30\n".repeat(300)).unwrap();
+    let path = path.to_str().unwrap();
+    let told = |more: &[&str]| run(&[&["--policy", "declared", "--json"], more].concat());
+    assert_ne!(told(&["--trace", path]), told(&[]));
+    assert_eq!(told(&["--trace", path]), told(&["--trace", path]));
+    std::fs::write(path, "10\nmany\n").unwrap();
+    let stderr = refused(&["--pack", "--trace", path, "--trace", "nowhere.csv"]);
+    assert!(stderr.contains("requests.txt: line 2: ") && stderr.contains("\"many\""), "{stderr}");
+    assert!(stderr.contains("nowhere.csv: "), "{stderr}");
+}
+
+#[test]
 fn what_does_not_go_with_packing_is_refused() {
     assert_eq!(
         refused(&["--pack", "twon", "--policy", "vpaa"]),

@@ -1,5 +1,6 @@
 //! What was asked for: which town, which policies, how large and how long.
 
+use std::fs;
 use std::num::NonZeroUsize;
 
 use walras_sim::pack::contest::{ENTRANTS, Entrant};
@@ -7,6 +8,7 @@ use walras_sim::pack::run::{HISTORY, SETTLING};
 use walras_sim::pack::schedule::Score;
 use walras_sim::pack::town::{Recipe, Size, TOWNS};
 use walras_sim::pack::workload::DAY;
+use walras_sim::scenario::trace::{self, Reading, Trace, split_name};
 
 use super::super::asked::{ALL, threads_of, unknown};
 use crate::cli::SimRunArgs;
@@ -24,6 +26,8 @@ pub(super) struct Asked {
     pub(super) size: Size,
     pub(super) days: u32,
     pub(super) entrants: Vec<&'static Entrant>,
+    /// What services follow in the place of made-up load.
+    pub(super) traces: Vec<Trace>,
     pub(super) score: Score,
     pub(super) threads: NonZeroUsize,
 }
@@ -34,6 +38,7 @@ impl Asked {
         let mut problems = Vec::new();
         let recipe = recipe(&args.scenarios, &mut problems);
         let entrants = entrants(&args.policies, &mut problems);
+        let traces = traces(args, &mut problems);
         let nodes = args.nodes.unwrap_or(NODES);
         if nodes > NODES_MAX {
             problems.push(format!("--nodes {nodes}: with --pack there are at most {NODES_MAX}"));
@@ -53,6 +58,7 @@ impl Asked {
             size,
             days: args.days,
             entrants,
+            traces,
             score: args.score.into(),
             threads: threads_of(args.threads),
         })
@@ -75,6 +81,24 @@ fn recipe(names: &[String], problems: &mut Vec<String>) -> Option<&'static Recip
             None
         }
     }
+}
+
+fn traces(args: &SimRunArgs, problems: &mut Vec<String>) -> Vec<Trace> {
+    let mut found = Vec::new();
+    for name in &args.traces {
+        let name = name.display().to_string();
+        let (path, machine) = split_name(&name);
+        let format = args.trace_format.map(Into::into);
+        let how = Reading { format, machine, machine_cores: None };
+        let read = fs::read(path).map_err(|error| format!("{path}: {error}"));
+        let parsed = read
+            .and_then(|bytes| trace::parse(&bytes, path, &how).map_err(|error| error.to_string()));
+        match parsed {
+            Ok(trace) => found.push(trace),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    found
 }
 
 fn entrants(names: &[String], problems: &mut Vec<String>) -> Vec<&'static Entrant> {

@@ -32,7 +32,7 @@ struct Outcome<'a> {
 pub(super) fn run(args: &SimRunArgs) -> Result<(), Failure> {
     let asked = Asked::of(args)?;
     let target = args.report.as_deref().map(Target::new).transpose()?;
-    let town = asked.recipe.build(&asked.size);
+    let town = asked.recipe.build(&asked.size, &asked.traces);
     let runs: usize = asked.entrants.iter().map(|entrant| Entrant::runs(entrant)).sum();
     let days = (runs * town.windows / DAY) as u64;
     // Draws nothing where standard error is no terminal.
