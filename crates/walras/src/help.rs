@@ -273,10 +273,10 @@ nodes its declared requests need, about. With --trace its services follow record
 declared, vpa, percentile, cruisekube, walras, walras-shared and oracle, and each is tried with
 several settings. The JSON is {\"town\", \"seed\", \"days\", \"node_cores\", \"workloads\",
 \"pods\", \"policies\": [{\"policy\",
-\"shipped_percent\", \"settings\": [{\"percent\", \"nodes\", \"nodes_most\", \"broken_ratio\",
+\"default_percent\", \"settings\": [{\"percent\", \"nodes\", \"nodes_most\", \"broken_ratio\",
 \"broken_worst_ratio\", \"missed_ratio\", \"missed_worst_ratio\", \"risers_broken_ratio\",
 \"slack_ratio\", \"changes_per_pod_hour\", \"moves_per_pod_hour\", \"batch_core_hours\",
-\"bound_nodes\"}]}], \"comparisons\": [{\"policy\", \"rival\", \"fewer_than_shipped_ratio\",
+\"bound_nodes\"}]}], \"comparisons\": [{\"policy\", \"rival\", \"fewer_than_default_ratio\",
 \"fewer_than_best_ratio\", \"at_broken_ratio\"}]}.
 ",
     exit_codes!("nothing is run, and standard error names everything that is wrong")

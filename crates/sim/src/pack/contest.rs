@@ -20,8 +20,8 @@ pub struct Entrant {
     pub about: &'static str,
     /// What its setting is called and is tried at, in percent.
     settings: &'static [u32],
-    /// The one that it is shipped with.
-    shipped: u32,
+    /// The one that it has by default.
+    usual: u32,
     kind: Kind,
 }
 
@@ -68,8 +68,8 @@ pub struct PackStanding {
     pub policy: &'static str,
     /// What it came to with each setting, in percent, the smallest first.
     pub points: Vec<(u32, PackFigures)>,
-    /// The setting that it is shipped with.
-    pub shipped: u32,
+    /// The setting that it has by default.
+    pub usual: u32,
 }
 
 /// Lets everybody who takes part run the town. `day_done` is called after each day of each run.
@@ -96,7 +96,7 @@ pub fn compete(
             .filter(|(name, _, _)| *name == entrant.name)
             .map(|(_, setting, figures)| (*setting, figures.clone()))
             .collect(),
-        shipped: entrant.shipped,
+        usual: entrant.usual,
     };
     entrants.iter().map(standing).collect()
 }
@@ -136,11 +136,11 @@ impl Entrant {
 // === impl PackStanding ===
 
 impl PackStanding {
-    /// What it came to as it is shipped.
+    /// What it came to by default.
     #[must_use]
-    pub fn as_shipped(&self) -> Option<&PackFigures> {
+    pub fn by_default(&self) -> Option<&PackFigures> {
         let mut points = self.points.iter();
-        points.find(|(setting, _)| *setting == self.shipped).map(|(_, figures)| figures)
+        points.find(|(setting, _)| *setting == self.usual).map(|(_, figures)| figures)
     }
 
     /// The fewest nodes with at most this share of minutes broken, and the setting, of those that
@@ -156,8 +156,8 @@ const fn entrant(
     name: &'static str,
     about: &'static str,
     settings: &'static [u32],
-    shipped: u32,
+    usual: u32,
     kind: Kind,
 ) -> Entrant {
-    Entrant { name, about, settings, shipped, kind }
+    Entrant { name, about, settings, usual, kind }
 }

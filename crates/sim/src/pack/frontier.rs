@@ -20,9 +20,9 @@ pub struct Comparison {
     pub policy: &'static str,
     /// With whom.
     pub rival: &'static str,
-    /// What part of the rival's nodes it does not need where it misses as much as the rival does as
-    /// shipped.
-    pub fewer_than_shipped: Option<f64>,
+    /// What part of the rival's nodes it does not need where it misses as much as the rival does by
+    /// default.
+    pub fewer_than_default: Option<f64>,
     /// The same where both have their best setting for [`LEVEL`].
     pub fewer_than_best: Option<f64>,
 }
@@ -56,13 +56,13 @@ impl PackStanding {
     #[must_use]
     pub fn against(&self, rival: &Self) -> Comparison {
         let fewer = |ours: f64, theirs: f64| 1.0 - ours / theirs;
-        let shipped = rival.as_shipped();
-        let at_shipped = shipped.and_then(|it| Some(fewer(self.nodes_at(it.broken)?, it.nodes)));
+        let usual = rival.by_default();
+        let at_usual = usual.and_then(|it| Some(fewer(self.nodes_at(it.broken)?, it.nodes)));
         let at_best = self.nodes_at(LEVEL).zip(rival.nodes_at(LEVEL));
         Comparison {
             policy: self.policy,
             rival: rival.policy,
-            fewer_than_shipped: at_shipped,
+            fewer_than_default: at_usual,
             fewer_than_best: at_best.map(|(ours, theirs)| fewer(ours, theirs)),
         }
     }
@@ -76,7 +76,7 @@ mod tests {
         let figures = |(nodes, broken): &(f64, f64)| {
             (100, PackFigures { nodes: *nodes, broken: *broken, ..PackFigures::default() })
         };
-        PackStanding { policy: "x", points: points.iter().map(figures).collect(), shipped: 100 }
+        PackStanding { policy: "x", points: points.iter().map(figures).collect(), usual: 100 }
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         let rival = standing(&[(20.0, 1e-2), (30.0, 1e-4)]);
         let ours = standing(&[(10.0, 1e-2), (20.0, 1e-4)]);
         let found = ours.against(&rival);
-        assert_eq!(found.fewer_than_shipped, Some(0.5));
+        assert_eq!(found.fewer_than_default, Some(0.5));
         assert!((found.fewer_than_best.unwrap() - 0.4).abs() < 1e-9);
     }
 }

@@ -1,7 +1,7 @@
 //! The page of a contest over nodes: the frontier first, and then every setting.
 //!
 //! Further left is cheaper, further down is better. A line is one policy with all of its settings;
-//! the point with a name is the one that it is shipped with.
+//! the point with a name is the one that it has by default.
 
 use super::frame::{Axis, Frame, label_at, line, picture};
 use super::html::{END, figure, head, swatch};
@@ -55,7 +55,7 @@ pub fn frontier(contest: &Frontier<'_>) -> String {
         page += &format!("<p class=\"verdict\">{}</p>\n", escape(verdict));
     }
     let note = "<p class=\"note\">Left is cheaper, low is better. A line is a policy with all of \
-                its settings, and the large point the one it is shipped with. The dotted line is \
+                its settings, and the large point the one it has by default. The dotted line is \
                 what would do if pods were a liquid.</p>\n";
     let drawn = figure("Nodes against broken rights", &(draw(contest.standings) + note));
     page += &format!("<div class=\"plots\">\n{drawn}</div>\n{}", table(contest.standings));
@@ -105,7 +105,7 @@ fn curve(standing: &PackStanding, at: &dyn Fn(&PackFigures) -> [f64; 2]) -> Stri
         format!("<g class=\"fades others {class}\"><polyline points=\"{points}\"/></g>\n");
     for (setting, it) in seen {
         let [x, y] = at(it).map(px);
-        let radius = if *setting == standing.shipped { "5.5" } else { "2.5" };
+        let radius = if *setting == standing.usual { "5.5" } else { "2.5" };
         text += &format!(
             "<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"fades point {class}\"><title>{} \
              at {setting} %: {} nodes, {} ppm</title></circle>\n",
@@ -117,11 +117,11 @@ fn curve(standing: &PackStanding, at: &dyn Fn(&PackFigures) -> [f64; 2]) -> Stri
     text
 }
 
-/// The names, at the points that policies are shipped with.
+/// The names, at the points that policies have by default.
 fn names(standings: &[PackStanding], at: &dyn Fn(&PackFigures) -> [f64; 2]) -> String {
     let named: Vec<(&PackStanding, [f64; 2])> = standings
         .iter()
-        .filter_map(|standing| Some((standing, at(standing.as_shipped()?))))
+        .filter_map(|standing| Some((standing, at(standing.by_default()?))))
         .collect();
     let spots: Vec<Spot<'_>> =
         named.iter().map(|(standing, at)| Spot { at: *at, name: standing.policy }).collect();
@@ -148,9 +148,9 @@ fn table(standings: &[PackStanding]) -> String {
     for standing in standings {
         for (setting, figures) in &standing.points {
             let class = class_of(standing.policy);
-            let shipped = if *setting == standing.shipped { ", as shipped" } else { "" };
+            let usual = if *setting == standing.usual { ", by default" } else { "" };
             text += &format!(
-                "<tr class=\"{class}\"><th>{}</th><td>{setting} %{shipped}</td>",
+                "<tr class=\"{class}\"><th>{}</th><td>{setting} %{usual}</td>",
                 swatch(standing.policy)
             );
             for (_, value) in COLUMNS {
@@ -175,14 +175,14 @@ mod tests {
             ..PackFigures::default()
         };
         let points = vec![(80, figures(10.0, 0.01)), (115, figures(12.0, 0.0001))];
-        let standings = [PackStanding { policy: "vpa", points, shipped: 115 }];
+        let standings = [PackStanding { policy: "vpa", points, usual: 115 }];
         let page = frontier(&Frontier {
             introduction: "a <b>",
             standings: &standings,
             verdicts: &["fewer".to_owned()],
         });
         let places =
-            ["a &lt;b&gt;", "<svg", "vpa at 80 %: 10 nodes, 10 000 ppm", "115 %, as shipped"]
+            ["a &lt;b&gt;", "<svg", "vpa at 80 %: 10 nodes, 10 000 ppm", "115 %, by default"]
                 .map(|text| page.find(text).unwrap_or_else(|| panic!("{text}\n{page}")));
         assert!(places.is_sorted(), "{places:?}");
         for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {

@@ -25,7 +25,7 @@ fn a_town_is_told_in_a_sentence_a_table_and_comparisons() {
     assert!(lines[2].starts_with("policy  ") && lines[3].starts_with("-----"), "{text}");
     for policy in ["vpa ", "walras-shared ", "declared "] {
         let row = lines[4..].iter().find(|line| line.starts_with(policy));
-        assert!(row.is_some_and(|row| row.contains("as shipped")), "{policy}: {text}");
+        assert!(row.is_some_and(|row| row.contains("by default")), "{policy}: {text}");
     }
     assert!(text.contains("\nwalras-shared beside declared: "), "{text}");
 }
@@ -43,7 +43,7 @@ fn programs_get_exactly_the_promised_keys_on_any_number_of_threads() {
         ["comparisons", "days", "node_cores", "pods", "policies", "seed", "town", "workloads"]
     );
     let policy = &document["policies"][1];
-    assert_eq!(keys(policy), ["policy", "settings", "shipped_percent"]);
+    assert_eq!(keys(policy), ["default_percent", "policy", "settings"]);
     assert_eq!(
         keys(&policy["settings"][0]),
         [
@@ -66,7 +66,7 @@ fn programs_get_exactly_the_promised_keys_on_any_number_of_threads() {
     assert_eq!(compared.len(), 2);
     assert_eq!(
         keys(&compared[0]),
-        ["at_broken_ratio", "fewer_than_best_ratio", "fewer_than_shipped_ratio", "policy", "rival"]
+        ["at_broken_ratio", "fewer_than_best_ratio", "fewer_than_default_ratio", "policy", "rival"]
     );
 }
 
@@ -92,7 +92,7 @@ fn services_follow_a_trace() {
     assert_eq!(told(&["--trace", path]), told(&["--trace", path]));
     std::fs::write(path, "10\nmany\n").unwrap();
     let stderr = refused(&["--pack", "--trace", path, "--trace", "nowhere.csv"]);
-    assert!(stderr.contains("requests.txt: line 2: ") && stderr.contains("\"many\""), "{stderr}");
+    assert!(stderr.contains("requests.txt: line 2, ") && stderr.contains("\"many\""), "{stderr}");
     assert!(stderr.contains("nowhere.csv: "), "{stderr}");
 }
 

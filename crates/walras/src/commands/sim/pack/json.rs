@@ -25,7 +25,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct PolicyOut {
     policy: &'static str,
-    shipped_percent: u32,
+    default_percent: u32,
     settings: Vec<PointOut>,
 }
 
@@ -50,7 +50,7 @@ struct PointOut {
 struct ComparisonOut {
     policy: &'static str,
     rival: &'static str,
-    fewer_than_shipped_ratio: Option<f64>,
+    fewer_than_default_ratio: Option<f64>,
     fewer_than_best_ratio: Option<f64>,
     at_broken_ratio: f64,
 }
@@ -93,7 +93,7 @@ fn policy(standing: &PackStanding) -> PolicyOut {
     };
     PolicyOut {
         policy: standing.policy,
-        shipped_percent: standing.shipped,
+        default_percent: standing.usual,
         settings: standing.points.iter().map(point).collect(),
     }
 }
@@ -102,7 +102,7 @@ fn comparison(found: &Comparison) -> ComparisonOut {
     ComparisonOut {
         policy: found.policy,
         rival: found.rival,
-        fewer_than_shipped_ratio: found.fewer_than_shipped,
+        fewer_than_default_ratio: found.fewer_than_default,
         fewer_than_best_ratio: found.fewer_than_best,
         at_broken_ratio: LEVEL,
     }

@@ -45,7 +45,7 @@ pub(super) fn run(args: &SimRunArgs) -> Result<(), Failure> {
     let outcome = Outcome { asked: &asked, town: &town, standings };
     if let Some(target) = &target {
         target.write(&report::frontier(&Frontier {
-            introduction: &text::introduction(&outcome),
+            introduction: &format!("{}: {}", town.name, text::introduction(&outcome)),
             standings: &outcome.standings,
             verdicts: &text::verdicts(&outcome.standings),
         }))?;

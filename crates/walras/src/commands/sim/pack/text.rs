@@ -61,10 +61,10 @@ pub(super) fn introduction(outcome: &Outcome<'_>) -> String {
     )
 }
 
-/// As it is shipped, and at the setting with the fewest nodes that breaks few enough rights.
+/// By default, and at the setting with the fewest nodes that breaks few enough rights.
 fn rows(standing: &PackStanding) -> Vec<[String; 9]> {
-    let shipped = standing.points.iter().find(|(setting, _)| *setting == standing.shipped);
-    let best = standing.best_at(LEVEL).filter(|(setting, _)| *setting != standing.shipped);
+    let usual = standing.points.iter().find(|(setting, _)| *setting == standing.usual);
+    let best = standing.best_at(LEVEL).filter(|(setting, _)| *setting != standing.usual);
     let row = |point: &(u32, PackFigures), what: &str| {
         let (setting, it) = point;
         [
@@ -79,9 +79,9 @@ fn rows(standing: &PackStanding) -> Vec<[String; 9]> {
             short(it.moves_per_pod_hour * 168.0),
         ]
     };
-    let shipped = shipped.map(|point| row(point, ", as shipped"));
+    let usual = usual.map(|point| row(point, ", by default"));
     let best = best.map(|point| row(point, ", fewest nodes"));
-    shipped.into_iter().chain(best).collect()
+    usual.into_iter().chain(best).collect()
 }
 
 /// How ours compare with the others, a sentence each.
@@ -95,17 +95,17 @@ pub(super) fn verdicts(standings: &[PackStanding]) -> Vec<String> {
     for ours in standings.iter().filter(|standing| standing.policy.starts_with(OURS)) {
         for rival in RIVALS.iter().filter_map(|rival| named(rival)) {
             let found = ours.against(rival);
-            let shipped = found
-                .fewer_than_shipped
-                .map(|fewer| format!("{} nodes than it as shipped, at its misses", percent(fewer)));
+            let usual = found
+                .fewer_than_default
+                .map(|fewer| format!("{} nodes than it by default, at its misses", percent(fewer)));
             let best = found.fewer_than_best.map(|fewer| {
                 format!(
-                    "{} with the best setting of both at {} ppm",
+                    "{} nodes with the best setting of both at {} ppm",
                     percent(fewer),
                     short(LEVEL * 1e6)
                 )
             });
-            let parts: Vec<String> = shipped.into_iter().chain(best).collect();
+            let parts: Vec<String> = usual.into_iter().chain(best).collect();
             if !parts.is_empty() {
                 verdicts.push(format!(
                     "{} beside {}: {}",
