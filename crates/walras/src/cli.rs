@@ -11,12 +11,12 @@ use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
 use walras_host::config::{LogFormat, LogLevel};
-use walras_sim::pack::schedule::Score;
 use walras_sim::scenario::trace::Format;
 
 use crate::cluster::ControllerArgs;
 use crate::commands::agent::{AGENT_HELP, AgentArgs};
 use crate::commands::clear::ClearArgs;
+use crate::commands::sim::pack::ScoreChoice;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, CONTROLLER_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP,
@@ -213,15 +213,6 @@ pub(crate) struct SimRunArgs {
     /// Write a page with tables and pictures as well
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
-}
-
-/// Which of the nodes with room a scheduler prefers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScoreChoice {
-    /// The fullest, so that others become empty
-    Most,
-    /// The emptiest, as Kubernetes does unless it is told otherwise
-    Least,
 }
 
 /// What to search.
@@ -475,15 +466,6 @@ impl From<FormatChoice> for LogFormat {
         match choice {
             FormatChoice::Text => Self::Text,
             FormatChoice::Json => Self::Json,
-        }
-    }
-}
-
-impl From<ScoreChoice> for Score {
-    fn from(choice: ScoreChoice) -> Self {
-        match choice {
-            ScoreChoice::Most => Self::Most,
-            ScoreChoice::Least => Self::Least,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! A service wants what it wants at once; what it does not get is left over for the next second,
 //! and is given up by whoever asked for it when it is ten seconds of work. Batch work wants as many
 //! cores as it has threads until its queue is empty. Where all of it does not fit, CPU is shared as
-//! the kernel shares it: by weight, which Kubernetes makes of requests, and nobody gets more than it
-//! wants. Where it fits by five standard deviations, no second is looked at.
+//! the kernel shares it: by weight, which Kubernetes makes of requests, and nobody gets more than
+//! it wants. Where it fits by five standard deviations, no second is looked at.
 //!
 //! A second is missed by a pod that gets less than 95 % of what it wants, and breaks its right if
 //! that is also less than 95 % of what its owner declared. A minute with such a second counts.

@@ -1,8 +1,8 @@
 //! How many nodes are needed: what users pay for.
 //!
 //! A [`workload::Town`] says what pods want over weeks; [`rules`] decide what they request; the
-//! scheduler packs them onto nodes by that ([`schedule`], [`cluster`]), and [`run`] counts nodes and
-//! what pods missed, second by second where it matters. [`contest`] tries every rule with every
+//! scheduler packs them onto nodes by that ([`schedule`], [`cluster`]), and [`run`] counts nodes
+//! and what pods missed, second by second where it matters. [`contest`] tries every rule with every
 //! setting on the same town, so that nodes can be compared at equal misses.
 //!
 //! Always: no node has more requests than it can allocate, and the same seed gives the same result

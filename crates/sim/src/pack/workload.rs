@@ -161,7 +161,7 @@ impl Town {
         self.levels[window * self.workloads.len() + workload]
     }
 
-    /// What a pod wants on average in a window, in cores; of batch work, what is added to its queue.
+    /// What a pod wants on average in a window, in cores; of batch work, what is queued.
     #[must_use]
     pub fn wanted(&self, pod: usize, window: usize) -> f64 {
         let workload = self.pods[pod].workload;

@@ -12,7 +12,7 @@ mod man;
 mod plugin;
 mod profiles;
 mod replay;
-mod sim;
+pub(crate) mod sim;
 mod top;
 
 use crate::cli::Command;

@@ -1,10 +1,10 @@
 //! CruiseKube: requests by node, what each pod steadily uses and one headroom that all share.
 //!
-//! Every fifteen minutes: demand of a window is use times `1 + share of it that was waited`; a pod's
-//! base is the larger of its last two windows (the P75 of ten minutes), its spike the peak of the
-//! last seven days less the base. The node's headroom is the largest single spike, and each pod gets
-//! the part of it that its spike is of all spikes. A new pod gets the week's peak of this hour. What
-//! does not fit is evicted. All times the setting, which the original does not have.
+//! Every fifteen minutes: demand of a window is use times `1 + share of it that was waited`; a
+//! pod's base is the larger of its last two windows (the P75 of ten minutes), its spike the peak of
+//! the last seven days less the base. The node's headroom is the largest single spike, and each pod
+//! gets the part of it that its spike is of all spikes. A new pod gets the week's peak of this
+//! hour. What does not fit is evicted. All times the setting, which the original does not have.
 
 use walras_core::units::Millicores;
 

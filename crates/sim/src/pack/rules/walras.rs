@@ -4,7 +4,8 @@
 //! pods of its node, and the controller takes the largest request that any agent wishes for a
 //! workload's pods, as far as each pod's original. New pods come with what their owner declared.
 //! With records shared, there is one of each workload for the whole cluster, and new pods come with
-//! what it says; a pod that was seen to use more than its siblings gets more. Nobody is ever evicted.
+//! what it says; a pod that was seen to use more than its siblings gets more. Nobody is ever
+//! evicted.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@
 mod asked;
 mod json;
 mod list;
-mod pack;
+pub(crate) mod pack;
 mod play;
 mod table;
 mod tune;

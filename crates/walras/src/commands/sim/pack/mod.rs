@@ -8,8 +8,10 @@ mod text;
 
 use std::io::Write;
 
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use walras_sim::pack::contest::{Entrant, PackStanding, compete};
+use walras_sim::pack::schedule::Score;
 use walras_sim::pack::workload::{DAY, Town};
 use walras_sim::report::{self, Frontier};
 
@@ -18,6 +20,15 @@ use crate::cli::SimRunArgs;
 use crate::failure::Failure;
 use crate::page::Target;
 use crate::screen::{self, Look};
+
+/// Which of the nodes with room a scheduler prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScoreChoice {
+    /// The fullest, so that others become empty
+    Most,
+    /// The emptiest, as Kubernetes does unless it is told otherwise
+    Least,
+}
 
 const BAR: &str = "{bar:32} {pos} of {len} days, {eta} left";
 
@@ -57,4 +68,13 @@ pub(super) fn run(args: &SimRunArgs) -> Result<(), Failure> {
         text::print(&mut output, &outcome, Look::of_stdout())?;
     }
     Ok(output.flush()?)
+}
+
+impl From<ScoreChoice> for Score {
+    fn from(choice: ScoreChoice) -> Self {
+        match choice {
+            ScoreChoice::Most => Self::Most,
+            ScoreChoice::Least => Self::Least,
+        }
+    }
 }

@@ -50,8 +50,8 @@ pub(super) fn introduction(outcome: &Outcome<'_>) -> String {
     let cores = trimmed(f64::from(asked.recipe.node_cores), 0);
     let days = usize::try_from(asked.days).unwrap_or(usize::MAX);
     format!(
-        "{}. {} with {}, on nodes of {cores} cores; {} after a week of history, seed {}. A right is \
-         broken in a minute in which a pod gets less than 95 % of what it wants, up to what its \
+        "{}. {} with {}, on nodes of {cores} cores; {} after a week of history, seed {}. A right \
+         is broken in a minute in which a pod gets less than 95 % of what it wants, up to what its \
          owner declared, in any second.",
         asked.recipe.about,
         count(town.workloads.len(), "workload"),
