@@ -1,7 +1,7 @@
 //! What the pods of a cluster want: workloads, their replicas, and their load over weeks.
 //!
 //! A [`Town`] is all of it, made once and shared by every run of a contest. Time moves in windows
-//! of five minutes, as requests are decided by; what happens within one is in [`super::contend`].
+//! of five minutes, as requests are decided by; what happens within one is in `super::contend`.
 
 use std::ops::Range;
 
