@@ -248,7 +248,8 @@ fn told_of_others(barred: Barred) -> Told {
     let (reason, what) = match barred.cause {
         Cause::Quota => ("QuotaExceeded", "A ResourceQuota of the namespace"),
         Cause::LimitRange => ("LimitRangeViolated", "A LimitRange of the namespace"),
-        Cause::Infeasible => ("Infeasible", "A node"),
+        // Not the code of who was refused itself: that one is never tried again.
+        Cause::Infeasible => ("RateLimited", "A node"),
     };
     let message = format!(
         "{what} has refused this to another pod of the namespace, so it is not asked for each of \
@@ -451,6 +452,16 @@ mod tests {
         assert_eq!(stands(Standing::Held), None);
         assert_eq!(stands(Standing::Refused), None);
         assert_eq!(stands(Standing::Verified), None, "the mode was off for an hour");
+    }
+
+    #[test]
+    fn who_waits_because_others_were_refused_does_not_count_as_refused_itself() {
+        for cause in [Cause::Quota, Cause::LimitRange, Cause::Infeasible] {
+            let until = Moment::from_ms(1000);
+            let told = told_of_others(Barred { cause, until });
+            assert_ne!(told.reason, "Infeasible", "it would never be tried again: {cause:?}");
+            assert_eq!((told.standing, told.next), (Standing::Held, Some(until)));
+        }
     }
 
     #[test]
