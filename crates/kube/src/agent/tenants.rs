@@ -33,7 +33,7 @@ pub struct NamespaceSays {
 pub type Namespaces = BTreeMap<String, NamespaceSays>;
 
 /// Sized pods by uid, each with what the market is told of it.
-pub type Sized = BTreeMap<PodUid, (Arc<Pod>, Params)>;
+pub type SizedPods = BTreeMap<PodUid, (Arc<Pod>, Params)>;
 
 impl NamespaceSays {
     /// What `meta` says, if that is anything.
@@ -83,7 +83,7 @@ impl NamespaceSays {
 /// Makes the claims of all pods from what their owners wish for and are allowed, where others may
 /// get `usual`.
 pub fn bound(
-    sized: &mut Sized,
+    sized: &mut SizedPods,
     namespaces: &Namespaces,
     usual: Leave,
     ground: &Ground,
@@ -171,7 +171,7 @@ mod tests {
     /// The right and the weight of a pod of the namespace `shop` that asks for these, beside one of
     /// another namespace that has requested the rest of the node, and what is complained about.
     fn check(annotations: &str, says: &str, capacity: u64) -> (String, Vec<String>) {
-        let mut sized = Sized::new();
+        let mut sized = SizedPods::new();
         for (namespace, uid, request, annotations) in
             [("shop", "a", "100m", annotations), ("bank", "b", "900m", "{}")]
         {
