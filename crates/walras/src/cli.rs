@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use walras_core::market::Fairness;
 use walras_core::profile::ProfileName;
-use walras_host::config::{LogFormat, LogLevel};
+use walras_node::log::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
 use crate::cluster::ControllerArgs;

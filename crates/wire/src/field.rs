@@ -11,18 +11,10 @@ use walras_core::units::Millicores;
 
 use crate::kind::Kind;
 use crate::scalar::{Object, Scalar, quote};
+use crate::suggest::unknown;
 
 /// So many problems are shown in full.
 pub const SHOWN_MAX: usize = 20;
-
-/// A name as similar as this to a known one is taken for a slip of the fingers.
-const SIMILAR: f64 = 0.75;
-
-/// A name longer than this, in bytes, is no slip of the fingers, and would take long to compare.
-const COMPARED_MAX: usize = 64;
-
-/// More names than this are not listed as those that would have been right.
-const LISTED_MAX: usize = 12;
 
 /// One thing that is wrong with a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +208,9 @@ impl<'a> Fields<'a> {
         }
         for (name, written) in self.take_others() {
             let asked_for = std::mem::take(&mut self.asked_for);
-            self.problem(&shown_name(&name), Some(&written), || unknown(&name, &asked_for));
+            self.problem(&shown_name(&name), Some(&written), || {
+                unknown("field", &name, &asked_for)
+            });
             self.asked_for = asked_for;
         }
     }
@@ -243,16 +237,6 @@ impl<'a> Fields<'a> {
 
 const TWICE: &str = "is given a second time; give it once";
 
-/// What is wrong with a field of that name, where the names in `known` would have been right.
-pub(crate) fn unknown(name: &str, known: &[&'static str]) -> String {
-    let what = "is given to an unknown field";
-    match closest(name, known) {
-        Some(close) => format!("{what}; did you mean {close}?"),
-        None if known.len() <= LISTED_MAX => format!("{what}; known are {}", known.join(", ")),
-        None => what.to_owned(),
-    }
-}
-
 /// A field's name as it is printed: as it is where that is harmless, else quoted and cut.
 pub(crate) fn shown_name(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
@@ -261,20 +245,6 @@ pub(crate) fn shown_name(name: &str) -> String {
     } else {
         quote(name)
     }
-}
-
-fn closest(name: &str, known: &[&'static str]) -> Option<&'static str> {
-    if name.len() > COMPARED_MAX {
-        return None;
-    }
-    let mut best: Option<(f64, &'static str)> = None;
-    for candidate in known {
-        let similarity = strsim::jaro(name, candidate);
-        if similarity > best.map_or(SIMILAR, |(similarity, _)| similarity) {
-            best = Some((similarity, candidate));
-        }
-    }
-    best.map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
@@ -332,17 +302,6 @@ mod tests {
         assert!(told.starts_with("30 problems\n"), "{told}");
         assert!(told.ends_with("\n  and 10 more"), "{told}");
         assert_eq!(told.lines().count(), 22);
-    }
-
-    #[test]
-    fn a_very_long_name_is_not_compared_with_known_ones() {
-        let told = |length: usize| unknown(&"min_milli".repeat(9)[..length], &["min_milli"]);
-        let alike = "min_milli".repeat(7) + "m";
-        assert_eq!(alike.len(), COMPARED_MAX);
-        let known: &'static str = alike.clone().leak();
-        assert!(unknown(&alike, &[known]).contains("did you mean"));
-        assert!(!unknown(&(alike + "i"), &[known]).contains("did you mean"));
-        assert_eq!(told(80), "is given to an unknown field; known are min_milli");
     }
 
     #[test]

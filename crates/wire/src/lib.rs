@@ -16,4 +16,6 @@ mod name;
 pub mod replay;
 mod scalar;
 mod schema;
+pub mod settings;
 pub mod state;
+pub mod suggest;

@@ -501,7 +501,7 @@ mod tests {
 
     /// How every call begins that tests the product.
     const TESTS: &str = "cargo test --workspace --exclude xtask --exclude walras-fuzz --features \
-        walras-cgroup/real-kernel,walras-sim/real-kernel,walras-host/browser,walras-kube/browser,\
+        walras-cgroup/real-kernel,walras-sim/real-kernel,walras-node/browser,walras-kube/browser,\
         walras-testbed/real-cluster,walras/real-cluster,walras-kube/real-prometheus";
 
     fn facts() -> Facts {
@@ -519,7 +519,7 @@ mod tests {
                 tests: names(&["browser", "golden", "kernel", "prop_market", "prop_need"]),
                 fuzz_targets: names(&["parse"]),
                 kernel_packages: names(&["walras-cgroup", "walras-sim"]),
-                browser_packages: names(&["walras-host", "walras-kube"]),
+                browser_packages: names(&["walras-node", "walras-kube"]),
             },
             guest: true,
             browser: true,

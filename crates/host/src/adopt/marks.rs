@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
-use crate::config::{cpu_from, latency_from, weight_from};
+use walras_wire::settings::{cpu_from, latency_from, weight_from};
 
 /// What a workload says about itself.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
-use crate::board::PodKind;
+use walras_node::board::PodKind;
 
 pub use self::engine::{Engines, Told};
 pub use self::glob::Glob;

@@ -3,8 +3,8 @@
 use toml::de::DeValue;
 use walras_core::profile::{Profile, SettingError, Value};
 
-use super::field::{Fields, unknown};
-use super::kind::{number, text};
+use walras_wire::settings::{Fields, number, text};
+use walras_wire::suggest::unknown;
 
 /// The profile with what `[market]` says.
 pub(super) fn take(root: &mut Fields<'_>, mut profile: Profile) -> Profile {
@@ -35,7 +35,8 @@ pub(super) fn take(root: &mut Fields<'_>, mut profile: Profile) -> Profile {
             | SettingError::OutOfRange { .. }
             | SettingError::Contradiction { .. } => {
                 let constant = Profile::CONSTANTS.iter().find(|constant| constant.key == key);
-                let accepted = constant.map_or_else(|| unknown(key, &keys), |it| it.accepted());
+                let accepted =
+                    constant.map_or_else(|| unknown("key", key, &keys), |it| it.accepted());
                 fields.problem(key, format!("is not {accepted}"));
             }
         }

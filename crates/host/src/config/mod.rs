@@ -4,10 +4,9 @@
 //! that before the file, and that before the default. Everything that is wrong is told at once,
 //! with its key, its value and what is allowed; then nothing of it is in force.
 
-mod field;
-mod kind;
+mod error;
 mod market;
-mod problem;
+mod pattern;
 #[cfg(test)]
 mod tests;
 
@@ -19,17 +18,19 @@ use walras_core::claim::Nature;
 use walras_core::profile::{Profile, ProfileName};
 use walras_core::units::{Millicores, Span};
 
-use self::field::{Fields, line_at};
-use self::kind::{
-    AbsolutePath, Address, BargainingWeight, Cpu, Flag, HostName, HttpAddress, Latency, Number,
-    Pattern, Query, Whole, Word,
+use walras_node::log::{LogFormat, LogLevel};
+use walras_node::record::RecordTo;
+
+use walras_wire::settings::{
+    AbsolutePath, Address, BargainingWeight, Cpu, Fields, Flag, HostName, HttpAddress, Latency,
+    Number, Problem, Problems, Query, Whole, Word, line_at,
 };
+
+use self::pattern::Pattern;
 use crate::adopt::{AdoptRules, Reach, Rule};
 use crate::latency::LatencyTerms;
 
-pub use self::field::unknown;
-pub use self::kind::{cpu_from, latency_from, weight_from};
-pub use self::problem::{ConfigError, Problem, Problems};
+pub use self::error::ConfigError;
 
 /// Where the configuration is looked for where nothing is said.
 pub const DEFAULT_FILE: &str = "/etc/walras/host.toml";
@@ -96,39 +97,6 @@ pub struct Overrides {
     pub profile: Option<ProfileName>,
 }
 
-/// A recording to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecordTo {
-    /// The file.
-    pub file: PathBuf,
-    /// It becomes no larger than this.
-    pub max_mib: u64,
-}
-
-/// How urgent a message must be to be logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    /// Only what went wrong.
-    Error,
-    /// And what a person should look at.
-    Warn,
-    /// And what was done.
-    Info,
-    /// And what was considered.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-/// How messages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Lines for people.
-    Text,
-    /// A JSON object per line, for programs.
-    Json,
-}
-
 impl Config {
     /// Reads a file. One that was not asked for by name may be missing.
     ///
@@ -193,22 +161,22 @@ impl Config {
     }
 
     fn take(root: &mut Fields<'_>, flags: &Overrides) -> Self {
-        const MIB: Whole = Whole { of: "MiB", least: 1, most: 1_000_000 };
-        const LOOK: Whole = Whole { of: "milliseconds", least: 100, most: 600_000 };
-        let act = root.take("act", &Flag);
-        let restore = root.take("restore", &Flag);
-        let listen = root.take("listen", &Address);
-        let probe_listen = root.take("probe_listen", &Address);
+        const MIB: Whole<u64> = Whole { of: "MiB", least: 1, most: 1_000_000 };
+        const LOOK: Whole<u64> = Whole { of: "milliseconds", least: 100, most: 600_000 };
+        let act = root.optional("act", &Flag);
+        let restore = root.optional("restore", &Flag);
+        let listen = root.optional("listen", &Address);
+        let probe_listen = root.optional("probe_listen", &Address);
         let names = root.list("names", &HostName).unwrap_or_default();
-        let state_dir = root.take("state_dir", &AbsolutePath);
-        let run_dir = root.take("run_dir", &AbsolutePath);
-        let capacity = root.take("capacity", &Cpu);
-        let look_interval = root.take("look_interval_ms", &LOOK);
-        let log_level = root.take("log_level", &Word { all: &LogLevel::WORDS });
-        let log_format = root.take("log_format", &Word { all: &LogFormat::WORDS });
-        let record = root.take("record", &AbsolutePath);
-        let max_mib = root.take("record_max_mib", &MIB);
-        let name = root.take("profile", &Word { all: &PROFILES });
+        let state_dir = root.optional("state_dir", &AbsolutePath);
+        let run_dir = root.optional("run_dir", &AbsolutePath);
+        let capacity = root.optional("capacity", &Cpu);
+        let look_interval = root.optional("look_interval_ms", &LOOK);
+        let log_level = root.optional("log_level", &Word { all: &LogLevel::WORDS });
+        let log_format = root.optional("log_format", &Word { all: &LogFormat::WORDS });
+        let record = root.optional("record", &AbsolutePath);
+        let max_mib = root.optional("record_max_mib", &MIB);
+        let name = root.optional("profile", &Word { all: &PROFILES });
         let name = flags.profile.or(name).unwrap_or(ProfileName::Direct);
         let profile = market::take(root, Profile::named(name));
         let adopt = take_adopt(root);
@@ -238,13 +206,6 @@ impl Config {
     }
 }
 
-/// What the environment says, for what systemd and others hand over there.
-#[must_use]
-#[expect(clippy::disallowed_methods, reason = "this is the loader that may read it")]
-pub fn environment(name: &str) -> Option<std::ffi::OsString> {
-    std::env::var_os(name)
-}
-
 const PROFILES: [(&str, ProfileName); 4] = [
     ("seed", ProfileName::Seed),
     ("direct", ProfileName::Direct),
@@ -254,12 +215,12 @@ const PROFILES: [(&str, ProfileName); 4] = [
 
 /// How latency targets are judged.
 fn take_latency(root: &mut Fields<'_>) -> LatencyTerms {
-    const FACTOR: Number = Number { least: 1.0, most: 100.0 };
+    const FACTOR: Number = Number { of: "", least: 1.0, most: 100.0 };
     let usual = LatencyTerms::default();
     LatencyTerms {
-        url: root.take("prometheus_url", &HttpAddress),
-        query: root.take("prometheus_query", &Query).unwrap_or(usual.query),
-        factor: root.take("latency_factor", &FACTOR).unwrap_or(usual.factor),
+        url: root.optional("prometheus_url", &HttpAddress),
+        query: root.optional("prometheus_query", &Query).unwrap_or(usual.query),
+        factor: root.optional("latency_factor", &FACTOR).unwrap_or(usual.factor),
     }
 }
 
@@ -268,20 +229,20 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
     let mut rules = AdoptRules::default();
     if let Some(mut fields) = root.table("adopt") {
         let reach = Word { all: &Reach::WORDS };
-        let mut of = |name, default| fields.take(name, &reach).unwrap_or(default);
+        let mut of = |name, default| fields.optional(name, &reach).unwrap_or(default);
         rules.walras = of("walras", rules.walras);
         rules.docker = of("docker", rules.docker);
         rules.podman = of("podman", rules.podman);
         rules.systemd = of("systemd", rules.systemd);
         rules.paths = fields.list("paths", &Pattern).unwrap_or_default();
-        let mut socket = |name, usual| fields.take(name, &AbsolutePath).unwrap_or(usual);
+        let mut socket = |name, usual| fields.optional(name, &AbsolutePath).unwrap_or(usual);
         rules.docker_socket = socket("docker_socket", rules.docker_socket);
         rules.podman_socket = socket("podman_socket", rules.podman_socket);
-        rules.docker_root = fields.take("docker_root", &AbsolutePath);
-        rules.podman_root = fields.take("podman_root", &AbsolutePath);
-        rules.min = fields.take("min", &Cpu);
-        rules.max = fields.take("max", &Cpu);
-        rules.weight = fields.take("weight", &BargainingWeight).unwrap_or(rules.weight);
+        rules.docker_root = fields.optional("docker_root", &AbsolutePath);
+        rules.podman_root = fields.optional("podman_root", &AbsolutePath);
+        rules.min = fields.optional("min", &Cpu);
+        rules.max = fields.optional("max", &Cpu);
+        rules.weight = fields.optional("weight", &BargainingWeight).unwrap_or(rules.weight);
         if let (Some(min), Some(max)) = (rules.min, rules.max)
             && max < min
         {
@@ -289,7 +250,7 @@ fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
         }
         root.finish(fields);
     }
-    for mut fields in root.tables("rule") {
+    for mut fields in root.optional_tables("rule") {
         if let Some(rule) = take_rule(&mut fields) {
             rules.rules.push(rule);
         }
@@ -303,41 +264,20 @@ const NATURES: [(&str, Nature); 3] =
     [("unknown", Nature::Unknown), ("batch", Nature::Batch), ("service", Nature::Service)];
 
 fn take_rule(fields: &mut Fields<'_>) -> Option<Rule> {
-    let matches = fields.take("match", &Pattern);
+    let matches = fields.optional("match", &Pattern);
     if !fields.has("match") {
         fields.problem("match", "is missing; it must be a pattern of names or paths".to_owned());
     }
-    let managed = fields.take("managed", &Flag);
-    let min = fields.take("min", &Cpu);
-    let max = fields.take("max", &Cpu);
-    let weight = fields.take("weight", &BargainingWeight);
-    let target_latency_ms = fields.take("target_latency_ms", &Latency);
-    let nature = fields.take("nature", &Word { all: &NATURES });
+    let managed = fields.optional("managed", &Flag);
+    let min = fields.optional("min", &Cpu);
+    let max = fields.optional("max", &Cpu);
+    let weight = fields.optional("weight", &BargainingWeight);
+    let target_latency_ms = fields.optional("target_latency_ms", &Latency);
+    let nature = fields.optional("nature", &Word { all: &NATURES });
     if let (Some(low), Some(high)) = (min, max)
         && low > high
     {
         fields.problem("min", format!("is more than max, which is {high}"));
     }
     Some(Rule { matches: matches?, managed, min, max, weight, target_latency_ms, nature })
-}
-
-// === impl RecordTo, LogLevel, LogFormat ===
-
-impl RecordTo {
-    /// How large a recording may become where nothing is said.
-    pub const DEFAULT_MAX_MIB: u64 = 64;
-}
-
-impl LogLevel {
-    const WORDS: [(&'static str, Self); 5] = [
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-}
-
-impl LogFormat {
-    const WORDS: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
 }

@@ -5,9 +5,7 @@
 //! Only then does the loop start. A configuration that changes and is wrong is told of and changes
 //! nothing.
 
-pub mod log;
 mod reload;
-pub mod signal;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,17 +17,21 @@ use walras_cgroup::{Layout, LayoutError, Original, allow_open_files};
 use walras_core::node::Node;
 use walras_core::units::{Moment, Span};
 
-use crate::board::{Board, Identity};
-use crate::config::{Config, ConfigError, Overrides, environment};
-use crate::drive::{Cgroups, Drive, Keeper, Outside, Terms, cpus_online, restore_left_behind};
-use crate::latency::{Judging, Rhythm};
-use crate::notify::Notify;
-use crate::record::{RecordError, Recorder};
-use crate::serve::{self, Probes, ServeError, ServeSettings};
-use crate::store::{LastEnd, Lock, LockError, Store, StoreError};
+use walras_node::board::{Board, Identity};
+use walras_node::drive::{Drive, Keeper, Outside, cpus_online};
+use walras_node::environment;
+use walras_node::latency::{Judging, Rhythm};
+use walras_node::notify::Notify;
+use walras_node::record::{RecordError, Recorder};
+use walras_node::serve::{self, Probes, ServeError, ServeSettings};
+use walras_node::store::{LastEnd, Lock, LockError, Store, StoreError};
+
+use walras_node::log;
+use walras_node::signal::{self, Asked};
 
 use self::reload::Watched;
-use self::signal::Asked;
+use crate::cgroups::{Cgroups, Terms, restore_left_behind};
+use crate::config::{Config, ConfigError, Overrides};
 
 /// So many files may have to be open: a few for each workload.
 const OPEN_FILES: u64 = 65_536;

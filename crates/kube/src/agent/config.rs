@@ -15,7 +15,7 @@ use walras_core::market::Fairness;
 use walras_core::profile::{Profile, ProfileName, Value, WeightSource};
 use walras_core::tenant::Leave;
 use walras_core::units::{Millicores, Ratio, Span};
-use walras_host::config::{Problem, Problems};
+use walras_wire::settings::{Problem, Problems};
 
 use self::key::Keys;
 pub use self::key::variable;

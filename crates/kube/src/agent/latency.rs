@@ -1,7 +1,7 @@
-//! What Prometheus is asked about pods, in the words of Kubernetes. `walras_host::latency` asks it.
+//! What Prometheus is asked about pods, in the words of Kubernetes. `walras_node::latency` asks it.
 
 use walras_core::units::PodUid;
-use walras_host::latency::{SettingNames, Target};
+use walras_node::latency::{SettingNames, Target};
 
 /// What the keys of the ConfigMap are called.
 pub const SETTINGS: SettingNames = SettingNames { url: "prometheusURL", query: "prometheusQuery" };

@@ -14,7 +14,7 @@ use kube::Client;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
-use walras_host::latency::{self, Questions, Rhythm, Verdict};
+use walras_node::latency::{self, Questions, Rhythm, Verdict};
 
 use super::pods::{self, Scope, World};
 use super::publish::{self, Outbox};

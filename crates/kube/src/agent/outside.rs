@@ -24,9 +24,9 @@ use walras_core::node::{Action, Allocatable, MachineSample, PodFacts};
 use walras_core::profile::CapRule;
 use walras_core::resize::{self, Allocation};
 use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
-use walras_host::board::{PodKind, PodLabel};
-use walras_host::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
-use walras_host::latency::Question;
+use walras_node::board::{PodKind, PodLabel};
+use walras_node::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
+use walras_node::latency::Question;
 
 use self::held::{Held, Seen};
 use self::roster::Roster;

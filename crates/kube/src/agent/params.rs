@@ -14,7 +14,7 @@ use walras_core::profile::CapRule;
 use walras_core::request::RequestRule;
 use walras_core::resize::{self, Allocation, Autoscaler, UNLIMITED, one_step};
 use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
-use walras_host::config::{cpu_from, latency_from};
+use walras_wire::settings::{cpu_from, latency_from};
 
 use super::find::Qos;
 use super::tables::USE_PREFIX;
@@ -348,7 +348,7 @@ fn priority(pod: &Pod, complaints: &mut Vec<String>) -> Weight {
     let named =
         annotated(pod, names::PRIORITY_MULTIPLIER, complaints, "a number above 0", |text| {
             // Three digits behind the point are as fine as weights are.
-            let weight = walras_host::config::weight_from(text.parse().ok()?)?;
+            let weight = walras_wire::settings::weight_from(text.parse().ok()?)?;
             Some(i64::from(weight.thousandths()))
         });
     named.map_or_else(|| priority_of_class(pod), priority_from)

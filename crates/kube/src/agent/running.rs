@@ -9,10 +9,10 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 use walras_core::node::Node;
 use walras_core::units::{Moment, Span, WorkloadKey};
-use walras_host::board::Board;
-use walras_host::config::environment;
-use walras_host::daemon::signal::Asked;
-use walras_host::drive::{Drive, Outside, cpus_online};
+use walras_node::board::Board;
+use walras_node::drive::{Drive, Outside, cpus_online};
+use walras_node::environment;
+use walras_node::signal::Asked;
 
 use super::config::AgentConfig;
 use super::link::{Link, Shelf};

@@ -13,7 +13,7 @@ use kube::core::PartialObjectMeta;
 use walras_core::claim::{Ground, claim};
 use walras_core::tenant::{Leave, Wished, claims};
 use walras_core::units::{Millicores, PodUid};
-use walras_host::config::{cpu_from, weight_from};
+use walras_wire::settings::{cpu_from, weight_from};
 
 use super::params::Params;
 use crate::names;

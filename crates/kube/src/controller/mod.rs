@@ -44,7 +44,7 @@ use tokio::time;
 use walras_core::resize::{Bucket, Refusals};
 use walras_core::rng::Rng;
 use walras_core::units::Moment;
-use walras_host::serve::{self, ServeError};
+use walras_node::serve::{self, ServeError};
 
 use self::clock::Clock;
 use self::facts::Key;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use walras_core::lease::LeaseSeen;
 use walras_core::units::{Moment, Span};
-use walras_host::serve::{self, ServeError, Server};
+use walras_node::serve::{self, ServeError, Server};
 
 use super::decide::{Decision, Situation, decide};
 use super::facts::{AllocationFacts, Key, PodFacts};

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use walras_core::units::Span;
-use walras_host::serve::{Asset, LOOK, PAGE, Probes, SCRIPT, STYLE, answer, pages};
+use walras_node::serve::{Asset, LOOK, PAGE, Probes, SCRIPT, STYLE, answer, pages};
 
 use super::Shared;
 use super::metrics::CONTENT_TYPE;

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use cluster::{EACH, HOSTILE, KINDS, Kind, Role, add_hostile, controller, leading};
 use serde_json::{Value, json};
 use walras_browser::{Chromium, Key, Pictures, Scheme, WIDTHS};
-use walras_host::serve::Server;
 use walras_kube::controller::Staged;
+use walras_node::serve::Server;
 
 const LIVE: &str = "document.body.dataset.link === 'live'";
 const FIGURES: &str = "[...document.querySelectorAll('.tile b')].map((one) => one.innerText)";

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
 use walras_core::units::PodUid;
-use walras_host::latency::{self, Question, Questions, Rhythm, Verdict};
 use walras_kube::agent::latency::{SETTINGS, target};
+use walras_node::latency::{self, Question, Questions, Rhythm, Verdict};
 use walras_testbed::wait_for;
 
 use crate::{PATIENCE, TARGET_MS};

@@ -11,14 +11,16 @@ use toml::de::DeTable;
 use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
-use super::field::{Fields, line_at};
 use super::groups::{self, CpuChoice, Turn};
-use super::kind::{BargainingWeight, Cores, Cpu, CpuOrNone, Flag, Number, Seed, Text, Whole, Word};
+use super::kind::{Cores, Cpu, CpuOrNone, Seed, Text};
 use super::load::{self, Reader, Surroundings};
-use super::problem::{Problem, Problems, ScenarioError};
+use super::problem::ScenarioError;
 use super::{NodeSpec, PodSpec, Scenario, Suite};
 use crate::load::{LoadSpec, Memory};
 use crate::machine::CpuSet;
+use walras_wire::settings::{BargainingWeight, Flag, Number, Whole, Word};
+use walras_wire::settings::{Fields, line_at};
+use walras_wire::settings::{Problem, Problems};
 
 const NAME: Text = Text { most_bytes: 100 };
 const ABOUT: Text = Text { most_bytes: 1000 };
@@ -28,8 +30,8 @@ const NATURE: Word<Nature> =
 /// A run of thirty days is as long as the simulator's clock allows in whole milliseconds.
 const HOURS: Number = Number { of: "hours", least: 0.001, most: 720.0 };
 const MINUTES: Number = Number { of: "minutes", least: 0.05, most: 43_200.0 };
-const NODES: Whole = Whole { of: "nodes", least: 1, most: 100_000 };
-const REPLICAS: Whole = Whole { of: "pods", least: 1, most: PODS_MAX };
+const NODES: Whole<u32> = Whole { of: "nodes", least: 1, most: 100_000 };
+const REPLICAS: Whole<u32> = Whole { of: "pods", least: 1, most: PODS_MAX };
 const TIME_S: Number = Number { of: "seconds", least: 0.0, most: 2_592_000.0 };
 const LATENCY_MS: Number = Number { of: "milliseconds", least: 0.001, most: 3_600_000.0 };
 
@@ -99,7 +101,9 @@ fn duration_s(fields: &mut Fields<'_>) -> u32 {
     }
     let seconds = hours.map(|hours| hours * 3600.0).or(minutes.map(|minutes| minutes * 60.0));
     match seconds {
-        Some(seconds) => u32::try_from(super::kind::nearest_u64(seconds)).unwrap_or(u32::MAX),
+        Some(seconds) => {
+            u32::try_from(walras_wire::settings::nearest_u64(seconds)).unwrap_or(u32::MAX)
+        }
         None => DEFAULT_DURATION_S,
     }
 }
@@ -147,7 +151,7 @@ fn claim_names<'a>(
         if let Some(other) = taken.get(name) {
             table.problem("name", format!("makes a pod {name:?}, as {other} does"));
         } else {
-            taken.insert(name.clone(), table.path_of("name"));
+            taken.insert(name.clone(), table.key_of("name"));
         }
     }
 }
@@ -278,13 +282,13 @@ fn not_text(bytes: &[u8], error: std::str::Utf8Error) -> Problem {
     let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
     let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
     let what = "is not UTF-8 text".to_owned();
-    Problem { path: String::new(), value: None, what, line: Some(line) }
+    Problem { key: String::new(), value: None, what, line: Some(line) }
 }
 
 fn not_toml(text: &str, fault: &toml::de::Error) -> Problem {
     let what = format!("not TOML: {}", fault.message());
     let line = fault.span().map(|span| line_at(text, span.start));
-    Problem { path: String::new(), value: None, what, line }
+    Problem { key: String::new(), value: None, what, line }
 }
 
 #[cfg(test)]

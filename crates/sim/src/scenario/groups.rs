@@ -8,12 +8,13 @@ use toml::de::DeValue;
 use walras_core::units::Millicores;
 
 use super::ContainerSpec;
-use super::field::Fields;
-use super::kind::{CpuOrNone, Kind, Number, Text, Whole};
+use super::kind::{CpuOrNone, Text};
 use crate::machine::CpuSet;
+use walras_wire::settings::Fields;
+use walras_wire::settings::{Kind, Number, Whole};
 
 /// Weights as cgroup v2 has them.
-pub(super) const KERNEL_WEIGHT: Whole = Whole { of: "weight", least: 1, most: 10_000 };
+pub(super) const KERNEL_WEIGHT: Whole<u32> = Whole { of: "weight", least: 1, most: 10_000 };
 /// What a group has that nobody weighed.
 pub(super) const DEFAULT_KERNEL_WEIGHT: u32 = 100;
 
@@ -45,7 +46,12 @@ struct Cpus;
 pub(super) fn containers(pod: &mut Fields<'_>, limit: Option<Millicores>) -> Vec<ContainerSpec> {
     let mut containers = Vec::new();
     let mut taken = BTreeSet::new();
-    for mut table in pod.optional_tables("containers") {
+    let tables = if pod.has("containers") {
+        pod.tables("containers")
+    } else {
+        pod.optional_tables("containers")
+    };
+    for mut table in tables {
         if let Some(container) = container(&mut table, limit) {
             if !taken.insert(container.name.clone()) {
                 table.problem("name", "is the name of another container of the pod".to_owned());

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::SystemSpec;
-use super::field::Fields;
 use super::groups::{DEFAULT_KERNEL_WEIGHT, KERNEL_WEIGHT};
-use super::kind::{Number, Text, Whole, Word};
+use super::kind::Text;
 use super::trace::{self, Format, Reading, Trace, Unit};
 use crate::load::{LoadSpec, Memory, Shape, Startup};
+use walras_wire::settings::Fields;
+use walras_wire::settings::{Number, Whole, Word};
 
 /// How a file is read: all that is asked of the outside.
 pub type Reader<'a> = dyn Fn(&Path) -> io::Result<Vec<u8>> + 'a;
@@ -35,7 +36,7 @@ const PER_HOUR: Number = Number { of: "storms an hour", least: 0.001, most: 3600
 const COST_MS: Number = Number { of: "milliseconds", least: 0.001, most: 3_600_000.0 };
 const VARIATION: Number = Number { of: "", least: 0.0, most: 10.0 };
 const WORK: Number = Number { of: "core-seconds", least: 0.001, most: 1e9 };
-const THREADS: Whole = Whole { of: "threads", least: 1, most: 100_000 };
+const THREADS: Whole<u32> = Whole { of: "threads", least: 1, most: 100_000 };
 const MIB: Number = Number { of: "MiB", least: 0.0, most: 1e9 };
 const FACTOR: Number = Number { of: "", least: 1e-6, most: 1e6 };
 const MACHINE_CORES: Number = Number { of: "cores", least: 0.001, most: 1e6 };

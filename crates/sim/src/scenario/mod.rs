@@ -7,7 +7,6 @@ mod builtin;
 #[cfg(test)]
 mod cases;
 mod disk;
-mod field;
 mod file;
 mod groups;
 mod kind;
@@ -23,7 +22,7 @@ pub use builtin::{Builtin, builtin};
 pub use disk::{from_traces, read};
 pub use file::parse;
 pub use load::Reader;
-pub use problem::{Problem, Problems, ScenarioError};
+pub use problem::ScenarioError;
 pub use recorded::recorded;
 
 use crate::load::{LoadSpec, Memory, Shape, Startup};

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use walras_core::units::Millicores;
 
 use super::file::threads_of;
-use super::kind::nearest_u64;
 use super::problem::ScenarioError;
 use super::trace::{Trace, Unit};
 use super::{NodeSpec, PodSpec, Scenario, Suite};
 use crate::load::{LoadSpec, Shape};
+use walras_wire::settings::nearest_u64;
 
 /// What a request costs on average.
 const COST_MS: f64 = 10.0;

@@ -24,7 +24,7 @@ pub(crate) struct Ground {
     pub(crate) layout: Layout,
     top: CgroupPath,
     /// A process in each of them that sleeps: an empty group is no workload.
-    _sleepers: Vec<Sleeper>,
+    sleepers: Vec<Sleeper>,
     /// The group they are in, and then those.
     made: Vec<Created>,
     /// The group that the daemon is in.
@@ -105,7 +105,7 @@ impl Ground {
         }
         let own = CgroupPath::ROOT.join(format!("{name}-daemon").as_bytes()).ok_or("a name")?;
         let own = Created::create(&layout, &own)?;
-        let ground = Self { layout, top, _sleepers: sleepers, made, own };
+        let ground = Self { layout, top, sleepers, made, own };
         ground.take_precedence()?;
         if let Some(quota) = quota_ms {
             let us = quota * 1000;
@@ -186,6 +186,8 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
+        // A group can be removed only once nothing is in it.
+        self.sleepers.clear();
         while self.made.pop().is_some() {}
     }
 }

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use walras_host::config::{LogFormat, LogLevel, RecordTo};
 use walras_kube::agent::{self, AgentError, Options, default_listen};
 use walras_kube::names::NAMESPACE;
+use walras_node::log::{LogFormat, LogLevel};
+use walras_node::record::RecordTo;
 
 use crate::cli::{FormatChoice, LevelChoice, VERSION};
 use crate::failure::Failure;

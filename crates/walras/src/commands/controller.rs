@@ -1,7 +1,7 @@
 //! `walras controller`: turns flags into what the controller is asked for, and runs it.
 
-use walras_host::daemon::log;
 use walras_kube::controller::{self, Options};
+use walras_node::log;
 
 use crate::cluster::ControllerArgs;
 use crate::failure::Failure;

@@ -8,8 +8,8 @@ use walras_core::need::Bounds;
 use walras_core::node::PodFacts;
 use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, PodUid, Weight};
-use walras_host::board::{Board, Identity, PodKind, PodLabel};
-use walras_host::serve::{self, ServeSettings, Server};
+use walras_node::board::{Board, Identity, PodKind, PodLabel};
+use walras_node::serve::{self, ServeSettings, Server};
 use walras_wire::state::{Explanation, NodeState};
 
 use crate::{refusal_of, stdout_of, walras};

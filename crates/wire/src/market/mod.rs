@@ -251,8 +251,7 @@ mod tests {
              pods[0].demand: 1.5 is not a number from 0 to 1\n  \
              pods[1].weight: 0 is not a number from 0.001 to 1000000\n  \
              pods[1].min_milli: 500 is more than max_milli, which is 400\n  \
-             pods[2].wait: 1 is given to an unknown field; known are uid, demand, min_milli, \
-             max_milli, weight, usage_milli, need_milli, headroom_misses\n  \
+             pods[2].wait: 1 is given to an unknown field; did you mean weight?\n  \
              pods[2].wieght: 2 is given to an unknown field; did you mean weight?\n  \
              pods[2].uid: \"a\" is already the uid of pods[0]"
         );

@@ -10,9 +10,10 @@ use walras_core::profile::{
 };
 use walras_core::units::Millicores;
 
-use crate::field::{Fields, shown_name, unknown};
+use crate::field::{Fields, shown_name};
 use crate::kind::{Cpu, ProfileWord, number};
 use crate::scalar::Scalar;
+use crate::suggest::unknown;
 
 /// Where the keys of a config line come from that are no constants.
 const OWN_KEYS: [&str; 4] = ["type", "at_ms", "capacity_milli", "profile"];
@@ -71,7 +72,7 @@ fn in_words(error: &SettingError) -> String {
     match error {
         SettingError::Unknown { key } => {
             let keys = Profile::CONSTANTS.iter().map(|constant| constant.key);
-            unknown(key, &keys.chain(OWN_KEYS).collect::<Vec<_>>())
+            unknown("field", key, &keys.chain(OWN_KEYS).collect::<Vec<_>>())
         }
         SettingError::WrongKind { key, .. } | SettingError::OutOfRange { key, .. } => {
             let constant = Profile::CONSTANTS.iter().find(|constant| constant.key == *key);

@@ -4,6 +4,7 @@
 //! complaint reads `path:line: what is wrong; what to do`. Run with `cargo test -p xtask`.
 
 mod dependencies;
+mod direction;
 mod documents;
 mod layout;
 mod manifest;
@@ -96,6 +97,11 @@ fn every_dependency_is_explained() {
 #[test]
 fn the_core_can_do_nothing_but_compute() {
     none(&dependencies::check_core(&Repository::load()));
+}
+
+#[test]
+fn packages_depend_on_each_other_in_one_direction() {
+    none(&direction::check(&Repository::load()));
 }
 
 #[test]

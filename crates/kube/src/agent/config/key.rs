@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use walras_core::profile::{Profile, SettingError, Value};
 use walras_core::units::{Millicores, Ratio, Span, Weight};
-use walras_host::config::{Problem, cpu_from, unknown, weight_from};
+use walras_wire::settings::{Problem, cpu_from, weight_from};
+use walras_wire::suggest::unknown;
 
 use super::idle;
 use crate::time::span_from;
@@ -155,7 +156,7 @@ impl<'a> Keys<'a> {
             Ok(()) => {}
             Err(SettingError::Unknown { .. }) => {
                 let all: Vec<&'static str> = Profile::CONSTANTS.iter().map(|it| it.key).collect();
-                self.problem(key, unknown(constant, &all));
+                self.problem(key, unknown("key", constant, &all));
             }
             Err(
                 SettingError::WrongKind { .. }
@@ -211,7 +212,7 @@ impl<'a> Keys<'a> {
     pub(super) fn problems(mut self) -> Vec<Problem> {
         for key in self.data.keys() {
             if !key.starts_with(MARKET) && !self.known.contains(&key.as_str()) {
-                let what = unknown(key, &self.known);
+                let what = unknown("key", key, &self.known);
                 self.problem(key, what);
             }
         }

@@ -5,7 +5,7 @@
 
 use walras_core::node::Action;
 use walras_core::units::PodUid;
-use walras_host::drive::{Carried, Outside};
+use walras_node::drive::{Carried, Outside};
 
 use super::Kubernetes;
 use super::held::Held;

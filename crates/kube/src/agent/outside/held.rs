@@ -17,7 +17,7 @@ use walras_cgroup::{CgroupError, CgroupPath, Group, Layout, Settings};
 use walras_core::demand::Sample;
 use walras_core::node::Action;
 use walras_core::units::{Millicores, Moment, Span};
-use walras_host::drive::Carried;
+use walras_node::drive::Carried;
 
 use self::inside::Inside;
 use self::parts::{is_foreign, is_settled, parts_of};

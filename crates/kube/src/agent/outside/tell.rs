@@ -2,7 +2,7 @@
 
 use tracing::{debug, warn};
 use walras_core::units::Span;
-use walras_host::drive::Outside;
+use walras_node::drive::Outside;
 
 use super::Kubernetes;
 use super::roster::Roster;

@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use walras_core::node::Why;
 use walras_core::smooth::weight::KernelWeight;
-use walras_host::latency::Questions;
+use walras_node::latency::Questions;
 
 use super::*;
 use crate::agent::pods::{Data, World};

@@ -19,7 +19,7 @@ use walras_core::parse::CpuWeight;
 use walras_core::profile::Profile;
 use walras_core::smooth::weight::{KernelWeight, kernel_weight};
 use walras_core::units::Millicores;
-use walras_host::drive::cpus_online;
+use walras_node::drive::cpus_online;
 use walras_sim::scenario::{PodSpec, Scenario};
 
 use super::load::Answers;

@@ -12,10 +12,11 @@ use walras_core::node::Node;
 use walras_core::profile::Profile;
 use walras_core::units::{Moment, Span};
 use walras_host::adopt::{AdoptRules, Glob, Reach, Rule};
-use walras_host::board::{Board, Identity, Tally};
-use walras_host::drive::{Cgroups, Drive, Outside, Terms};
+use walras_host::cgroups::{Cgroups, Terms};
 use walras_host::latency::LatencyTerms;
-use walras_host::store::Store;
+use walras_node::board::{Board, Identity, Tally};
+use walras_node::drive::{Drive, Outside};
+use walras_node::store::Store;
 use walras_sim::scenario::{PodSpec, Scenario};
 
 use super::ground::Ground;

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use walras_core::units::Millicores;
-use walras_host::drive::cpus_online;
+use walras_node::drive::cpus_online;
 use walras_sim::scenario::Scenario;
 
 use self::ground::Ground;

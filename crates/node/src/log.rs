@@ -1,0 +1,90 @@
+//! Where messages go: to standard error, as lines for people or as JSON for programs.
+
+use tracing::Level;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// A library that warns of every failed try, with all fields of the answer. Whoever calls it says
+/// the same once, in words.
+const TOLD_BY_ITS_CALLER: &str = "kube_runtime::watcher";
+
+/// How urgent a message must be to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Only what went wrong.
+    Error,
+    /// And what a person should look at.
+    Warn,
+    /// And what was done.
+    Info,
+    /// And what was considered.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+/// How messages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// A JSON object per line, for programs.
+    Json,
+}
+
+impl LogLevel {
+    /// Every word that a setting may have, with its meaning.
+    pub const WORDS: [(&'static str, Self); 5] = [
+        ("error", Self::Error),
+        ("warn", Self::Warn),
+        ("info", Self::Info),
+        ("debug", Self::Debug),
+        ("trace", Self::Trace),
+    ];
+}
+
+impl LogFormat {
+    /// Every word that a setting may have, with its meaning.
+    pub const WORDS: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
+}
+
+/// Starts logging. Only the first call counts.
+pub fn start(level: LogLevel, format: LogFormat) {
+    let level = match level {
+        LogLevel::Error => Level::ERROR,
+        LogLevel::Warn => Level::WARN,
+        LogLevel::Info => Level::INFO,
+        LogLevel::Debug => Level::DEBUG,
+        LogLevel::Trace => Level::TRACE,
+    };
+    let layer = fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let layer = match format {
+        LogFormat::Text => layer.with_ansi(false).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    };
+    // Somebody who logs already goes on doing so.
+    tracing_subscriber::registry().with(layer.with_filter(told_at(level))).try_init().ok();
+}
+
+/// What is told at `level`.
+fn told_at(level: Level) -> Targets {
+    let of_the_library = if level >= Level::DEBUG { level } else { Level::ERROR };
+    Targets::new().with_default(level).with_target(TOLD_BY_ITS_CALLER, of_the_library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_its_caller_says_is_not_said_by_a_library_too_unless_somebody_wants_to_know() {
+        let info = told_at(Level::INFO);
+        assert!(info.would_enable("walras_kube::agent::pods", &Level::INFO));
+        assert!(info.would_enable("kube_client::client", &Level::WARN));
+        assert!(!info.would_enable(TOLD_BY_ITS_CALLER, &Level::WARN));
+        assert!(told_at(Level::DEBUG).would_enable(TOLD_BY_ITS_CALLER, &Level::WARN));
+    }
+}
