@@ -12,6 +12,10 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use kube::{Client, Config};
 
+/// The client library's modules that warn of every failed try, with all fields of the answer. We say
+/// the same once, in words.
+pub const TOLD_BY_CALLER: [&str; 1] = ["kube_runtime::watcher"];
+
 /// How long it may take to connect.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an answer may take. A watch without news is kept alive by the API server, which ends

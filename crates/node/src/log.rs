@@ -7,10 +7,6 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// A library that warns of every failed try, with all fields of the answer. Whoever calls it says
-/// the same once, in words.
-const TOLD_BY_ITS_CALLER: &str = "kube_runtime::watcher";
-
 /// How urgent a message must be to be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
@@ -51,8 +47,9 @@ impl LogFormat {
     pub const WORDS: [(&'static str, Self); 2] = [("text", Self::Text), ("json", Self::Json)];
 }
 
-/// Starts logging. Only the first call counts.
-pub fn start(level: LogLevel, format: LogFormat) {
+/// Starts logging. Only the first call counts. What the modules in `told_by_caller` warn of is said
+/// by whoever calls them, once and in words, so it is left out unless somebody wants to know.
+pub fn start(level: LogLevel, format: LogFormat, told_by_caller: &[&str]) {
     let level = match level {
         LogLevel::Error => Level::ERROR,
         LogLevel::Warn => Level::WARN,
@@ -66,13 +63,17 @@ pub fn start(level: LogLevel, format: LogFormat) {
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
     // Somebody who logs already goes on doing so.
-    tracing_subscriber::registry().with(layer.with_filter(told_at(level))).try_init().ok();
+    tracing_subscriber::registry()
+        .with(layer.with_filter(told_at(level, told_by_caller)))
+        .try_init()
+        .ok();
 }
 
 /// What is told at `level`.
-fn told_at(level: Level) -> Targets {
-    let of_the_library = if level >= Level::DEBUG { level } else { Level::ERROR };
-    Targets::new().with_default(level).with_target(TOLD_BY_ITS_CALLER, of_the_library)
+fn told_at(level: Level, told_by_caller: &[&str]) -> Targets {
+    let of_others = if level >= Level::DEBUG { level } else { Level::ERROR };
+    let others = told_by_caller.iter().map(|module| (*module, of_others));
+    Targets::new().with_default(level).with_targets(others)
 }
 
 #[cfg(test)]
@@ -81,10 +82,12 @@ mod tests {
 
     #[test]
     fn what_its_caller_says_is_not_said_by_a_library_too_unless_somebody_wants_to_know() {
-        let info = told_at(Level::INFO);
-        assert!(info.would_enable("walras_kube::agent::pods", &Level::INFO));
-        assert!(info.would_enable("kube_client::client", &Level::WARN));
-        assert!(!info.would_enable(TOLD_BY_ITS_CALLER, &Level::WARN));
-        assert!(told_at(Level::DEBUG).would_enable(TOLD_BY_ITS_CALLER, &Level::WARN));
+        let module = "library::watcher";
+        let info = told_at(Level::INFO, &[module]);
+        assert!(info.would_enable("walras_node::drive", &Level::INFO));
+        assert!(info.would_enable("library::client", &Level::WARN));
+        assert!(!info.would_enable(module, &Level::WARN));
+        assert!(info.would_enable(module, &Level::ERROR));
+        assert!(told_at(Level::DEBUG, &[module]).would_enable(module, &Level::WARN));
     }
 }

@@ -13,15 +13,18 @@ use walras_core::profile::ProfileName;
 use walras_node::log::{LogFormat, LogLevel};
 use walras_sim::scenario::trace::Format;
 
-use crate::cluster::ControllerArgs;
+#[cfg(feature = "kubernetes")]
 use crate::commands::agent::{AGENT_HELP, AgentArgs};
 use crate::commands::clear::ClearArgs;
+#[cfg(feature = "kubernetes")]
+use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
+#[cfg(feature = "kubernetes")]
+use crate::commands::crds::{CRDS_HELP, CrdsArgs};
 use crate::commands::sim::pack::ScoreChoice;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
-    CLEAR_HELP, COMPLETIONS_HELP, CONTROLLER_HELP, CRDS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP,
-    PROFILES_HELP, REPLAY_HELP, REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP,
-    TOP_COMMAND_HELP, TOP_HELP,
+    CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
+    REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP, TOP_COMMAND_HELP, TOP_HELP,
 };
 
 /// The version and the commit it was built from.
@@ -64,9 +67,11 @@ pub(crate) enum Command {
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),
+    #[cfg(feature = "kubernetes")]
     /// Resize the pods of a Kubernetes cluster in place, as its agents ask for
     #[command(after_help = CONTROLLER_HELP)]
     Controller(ControllerArgs),
+    #[cfg(feature = "kubernetes")]
     /// Size the pods of one Kubernetes node, or watch what that would do
     #[command(after_help = AGENT_HELP)]
     Agent(AgentArgs),
@@ -79,6 +84,7 @@ pub(crate) enum Command {
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
+    #[cfg(feature = "kubernetes")]
     /// Print the definition of PodAllocation that a Kubernetes cluster needs
     #[command(after_help = CRDS_HELP)]
     Crds(CrdsArgs),
@@ -337,14 +343,6 @@ pub(crate) struct ProfilesArgs {
     #[arg(value_name = "NAME", value_enum)]
     pub(crate) name: Option<ProfileChoice>,
     /// Print JSON for programs
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// How to print the definition.
-#[derive(Debug, Args)]
-pub(crate) struct CrdsArgs {
-    /// Print JSON for programs, not YAML
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -13,6 +13,8 @@ macro_rules! exit_codes {
         )
     };
 }
+#[cfg(feature = "kubernetes")]
+pub(crate) use exit_codes;
 
 pub(crate) const TOP_HELP: &str = concat!(
     "\
@@ -182,34 +184,6 @@ back, whatever it is told.
     exit_codes!("nothing was changed, and standard error names every bad key")
 );
 
-pub(crate) const CONTROLLER_HELP: &str = concat!(
-    "\
-Examples:
-  walras controller                            in a pod: carry out what agents ask for
-  walras controller --dry-run --kubeconfig ~/.kube/config
-                                               from outside: only log what would be resized
-  kubectl get podallocations -A                what pods should have, and what became of it
-  kubectl describe podallocation shop-web-0    the same with events, for one pod
-
-Agents write what a pod should have into a PodAllocation. The controller checks it, splits it among
-the containers, asks for it through pods/resize, and waits until the node confirms it. No container
-is restarted. What is refused or has to wait has a reason and a sentence in the object's status.
-
-What may be changed is said by the annotation walras.dev/mode of a pod or a namespace, or for
-everybody by the key mode of the ConfigMap mbcas-agent-config:
-  off                    nothing: PodAllocations are recommendations
-  limits-only            limits
-  requests-and-limits    both; the default
-  restore                everything back to what the pod came with, which is what uninstalling takes
-The same ConfigMap may have resizesPerSecond (10, for the whole cluster) and cooldown (5s, for one
-pod). It is read again when it changes; a bad value is refused and the old one goes on.
-
-Several may run: one of them acts, and another takes over within 20 s. Health is at /healthz and
-/readyz, figures at /metrics.
-",
-    exit_codes!("nothing was changed, and standard error says why")
-);
-
 pub(crate) const SIM_HELP: &str = concat!(
     "\
 Examples:
@@ -342,20 +316,6 @@ Examples:
   walras profiles
   walras profiles direct
   walras profiles --json | jq '.[] | select(.unit == \"ms\") | .key'";
-
-pub(crate) const CRDS_HELP: &str = concat!(
-    "\
-Examples:
-  walras crds | kubectl apply --server-side -f -
-  walras crds --json | jq '.spec.versions[].name'
-  walras crds > deploy/crds/podallocations.yaml     in a checkout, after a change of the types
-
-A PodAllocation says what one pod should have, and what became of it. Agents write its spec, the
-controller writes its status; `kubectl get podallocations -A` lists them, or pa for short. The
-manifests and the chart in deploy/ hold the same definition.
-",
-    exit_codes!("nothing is printed")
-);
 
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:

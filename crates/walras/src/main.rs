@@ -6,36 +6,35 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-mod cluster;
 mod commands;
 mod daemon;
 mod failure;
 mod help;
 mod input;
 mod page;
-mod plugin_cli;
 mod screen;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::plugin_cli::{PLUGIN, PluginCli};
 
 fn main() -> ExitCode {
+    #[cfg(feature = "kubernetes")]
     if is_plugin() {
-        return end(PluginCli::try_parse().map(|cli| commands::run_plugin(&cli)));
+        use crate::commands::plugin::{self, PluginCli};
+        return end(PluginCli::try_parse().map(|cli| plugin::run(&cli)));
     }
     end(Cli::try_parse().map(|cli| commands::run(cli.command)))
 }
 
 /// Whether kubectl started us, or somebody who means it.
+#[cfg(feature = "kubernetes")]
 fn is_plugin() -> bool {
-    let name = std::env::args_os().next();
-    name.is_some_and(|name| Path::new(&name).file_stem().is_some_and(|stem| stem == PLUGIN))
+    let name = std::env::args_os().next().map(std::path::PathBuf::from);
+    name.is_some_and(|name| name.file_stem().is_some_and(|stem| stem == commands::plugin::PLUGIN))
 }
 
 fn end(done: Result<Result<(), Failure>, clap::Error>) -> ExitCode {

@@ -22,7 +22,7 @@ pub(crate) const KERNEL_TEST: &str = "kernel";
 pub(crate) const BROWSER_TEST: &str = "browser";
 
 /// How the command that the README shows first begins.
-pub(crate) const README_COMMAND: &str = "cargo run --release -- ";
+pub(crate) const README_COMMAND: &str = "cargo run --release ";
 
 /// Everything that the tiers' commands depend on.
 #[derive(Clone, Debug)]

@@ -141,11 +141,43 @@ fn take(step: &Step, places: &Places) -> Result<()> {
             Ok(())
         }
         Step::Guest(build) => guest::run(build, places),
+        Step::Beside(first, others) => beside(first, others, places),
         Step::Exists(path) => {
             anyhow::ensure!(path.exists(), "{} is missing", path.display());
             Ok(())
         }
     }
+}
+
+/// Runs `first` with its output passed through, and meanwhile the others, whose output follows.
+fn beside(first: &Call, others: &[Call], places: &Places) -> Result<()> {
+    std::thread::scope(|scope| {
+        let aside = scope.spawn(|| others.iter().map(|one| aside(one, places)).collect::<Vec<_>>());
+        let first = call(first, places).and_then(|status| succeeded(first, status));
+        let aside = aside.join().map_err(|_| anyhow::anyhow!("a thread of the ladder ended"))?;
+        for (told, _) in aside.iter().flatten() {
+            print!("{told}");
+        }
+        first?;
+        for (one, result) in others.iter().zip(aside) {
+            succeeded(one, result?.1)?;
+        }
+        Ok(())
+    })
+}
+
+/// What a program printed, and how it ended.
+fn aside(call: &Call, places: &Places) -> Result<(String, ExitStatus)> {
+    let mut command = silent(call, places);
+    let (mut reader, writer) = std::io::pipe().context("cannot make a pipe")?;
+    command.stdout(writer.try_clone().context("cannot use a pipe twice")?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot start {}", call.program))?;
+    // The command holds the end that is written to, and nothing would end otherwise.
+    drop(command);
+    let mut told = Vec::new();
+    std::io::Read::read_to_end(&mut reader, &mut told).context("cannot read what it prints")?;
+    let status = child.wait().context("cannot wait for it")?;
+    Ok((format!("    {call}\n{}", String::from_utf8_lossy(&told)), status))
 }
 
 fn succeeded(call: &Call, status: ExitStatus) -> Result<()> {
@@ -309,6 +341,24 @@ mod tests {
         assert_eq!(carry_out_steps(vec![Step::Run(shell("true")), failing(), missing]), exit);
         let build = carry_out_steps(vec![Step::Build(shell("exit 3"))]);
         assert_eq!(build, Outcome::NoBuild("`sh -c` ended with exit status: 3".to_owned()));
+    }
+
+    #[test]
+    fn what_runs_beside_another_has_to_succeed_as_well() {
+        // Each waits for what the other does, so they cannot run one after the other.
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let meet = |mine: &std::path::Path, other: &std::path::Path| {
+            let (mine, other) = (mine.display(), other.display());
+            shell(&format!("touch {mine}; until test -e {other}; do sleep 0.01; done"))
+        };
+        let step = Step::Beside(meet(&one, &two), vec![meet(&two, &one)]);
+        assert_eq!(carry_out_steps(vec![step]), Outcome::Passed);
+        let failed = Outcome::Failed("`sh -c` ended with exit status: 3".to_owned());
+        let first = Step::Beside(shell("exit 3"), vec![shell("true")]);
+        assert_eq!(carry_out_steps(vec![first]), failed);
+        let other = Step::Beside(shell("true"), vec![shell("true"), shell("exit 3")]);
+        assert_eq!(carry_out_steps(vec![other]), failed);
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub(crate) enum Step {
     Prints(Call, &'static str),
     /// Builds test executables, of which every one has to pass in a virtual machine.
     Guest(Call),
+    /// All have to succeed. The first runs beside the others, which run one after another and
+    /// whose output is shown when they are done.
+    Beside(Call, Vec<Call>),
     /// The file has to be there by now.
     Exists(PathBuf),
 }
@@ -151,12 +154,12 @@ fn is_property(test: &str) -> bool {
 
 /// What tests on the kernel are behind.
 const KERNEL_FEATURE: &str = "real-kernel";
-/// Where fuzz targets run.
-const FUZZ_TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Where guests' programs have to run: anywhere, without any library.
 const GUEST_TARGET: &str = "x86_64-unknown-linux-musl";
 /// Packages whose tests on the kernel do not depend on how fast a machine is.
 const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
+/// Where fuzz targets run.
+const FUZZ_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The tests that start clusters, or what belongs to one.
 const CLUSTER_TESTS: [&str; 3] = ["cluster", "kube", "prometheus"];
@@ -267,10 +270,7 @@ fn kube(facts: &Facts) -> Plan {
     }
     // What keeps a cluster running is taken as it was built, and not built again for each.
     let keeper = built(facts, "walras-testbed").program;
-    let tests = |test| {
-        let call = special_tests(facts, test);
-        Step::Run(call.env("CARGO_BIN_EXE_walras-testbed", &keeper))
-    };
+    let tests = |test| special_tests(facts, test).env("CARGO_BIN_EXE_walras-testbed", &keeper);
     let manifest = facts.places.root.join("crates/testbed").display().to_string();
     let prepare =
         built(facts, "walras-testbed").arg("prepare").env("CARGO_MANIFEST_DIR", &manifest);
@@ -281,7 +281,8 @@ fn kube(facts: &Facts) -> Plan {
     let mut all = vec![Step::Build(build.arg("--no-run"))];
     // Prepared first, because this shows how far it is, and tests do not.
     all.push(Step::Run(prepare));
-    all.extend(["prometheus", "cluster", "kube"].map(tests));
+    // Both mostly wait, and every test has a cluster of its own or the one of its process.
+    all.push(Step::Beside(tests("kube"), ["prometheus", "cluster"].map(tests).to_vec()));
     steps(all)
 }
 
@@ -541,6 +542,10 @@ mod tests {
                     Step::Run(call) => call.to_string(),
                     Step::Build(call) => format!("build: {call}"),
                     Step::Guest(call) => format!("guest: {call}"),
+                    Step::Beside(first, others) => {
+                        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+                        format!("{first}\nbeside: {}", others.join("\nbeside: "))
+                    }
                     Step::Prints(call, text) => format!("{call} | has {text}"),
                     Step::Exists(path) => format!("has {}", path.display()),
                 });
@@ -627,10 +632,11 @@ mod tests {
         let tests = |name| format!("{keeper} {TESTS} --test {name} --no-fail-fast -- --nocapture");
         let expected = format!(
             "build: {TESTS} --test cluster --test kube --test prometheus --no-run\n\
-             CARGO_MANIFEST_DIR=/repo/crates/testbed walras-testbed prepare\n{}\n{}\n{}",
+             CARGO_MANIFEST_DIR=/repo/crates/testbed walras-testbed prepare\n\
+             {}\nbeside: {}\nbeside: {}",
+            tests("kube"),
             tests("prometheus"),
-            tests("cluster"),
-            tests("kube")
+            tests("cluster")
         );
         assert_eq!(check(Tier::Kube, &facts()), expected);
         let without = Facts { without_kubernetes: true, ..facts() };

@@ -81,7 +81,7 @@ pub enum HostError {
 /// It cannot start. Nothing was changed then.
 pub fn run(options: &Options) -> Result<(), HostError> {
     let config = Config::load(options.config.as_deref(), &options.overrides)?;
-    log::start(config.log_level, config.log_format);
+    log::start(config.log_level, config.log_format, &[]);
     let _lock = Lock::take(&config.run_dir)?;
     let layout = Layout::of_this_machine()?;
     let mut store = Store::open(&config.state_dir)?;
@@ -131,7 +131,7 @@ pub fn run(options: &Options) -> Result<(), HostError> {
 /// A daemon is running, or the store cannot be used.
 pub fn restore_only(options: &Options) -> Result<usize, HostError> {
     let config = Config::load(options.config.as_deref(), &options.overrides)?;
-    log::start(config.log_level, config.log_format);
+    log::start(config.log_level, config.log_format, &[]);
     let _lock = Lock::take(&config.run_dir)?;
     let layout = Layout::of_this_machine()?;
     let mut store = Store::open(&config.state_dir)?;

@@ -34,8 +34,7 @@ use walras_node::drive::{Drive, cpus_online};
 use walras_node::environment;
 use walras_node::latency::Questions;
 use walras_node::log::{LogFormat, LogLevel};
-use walras_node::record::RecordTo;
-use walras_node::record::{RecordError, Recorder};
+use walras_node::record::{RecordError, RecordTo, Recorder};
 use walras_node::serve::{self, Probes, ServeError, ServeSettings};
 use walras_node::{log, signal};
 
@@ -46,6 +45,7 @@ use self::pods::{Scope, World};
 use self::publish::{Outbox, Pace};
 pub use self::running::LinkEnded;
 use self::running::Running;
+use crate::client::TOLD_BY_CALLER;
 use crate::names;
 
 /// Where the dashboard and the metrics are served.
@@ -137,7 +137,7 @@ pub fn default_listen() -> SocketAddr {
 /// It cannot start, and nothing was changed then; or a part of it has ended, and pods have back
 /// what the API server has for them.
 pub fn run(options: &Options) -> Result<(), AgentError> {
-    log::start(options.log_level, options.log_format);
+    log::start(options.log_level, options.log_format, &TOLD_BY_CALLER);
     // Until the settings are known, the default holds and nobody is sized.
     let config = match &options.config {
         Some(file) => running::config_in(file)

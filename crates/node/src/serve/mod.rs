@@ -70,7 +70,7 @@ pub struct Server {
 pub enum ServeError {
     /// Somebody else listens there.
     #[error(
-        "cannot listen on {address}: another program already does; is `walras host` running? \
+        "cannot listen on {address}: another program already does; is a daemon of Walras running? \
          Choose another address with --listen"
     )]
     InUse {

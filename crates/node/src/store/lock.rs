@@ -18,8 +18,8 @@ pub struct Lock {
 pub enum LockError {
     /// Another daemon has it.
     #[error(
-        "another `walras host` is running on this machine already{}; two would undo each other's \
-         work (lock {})",
+        "another daemon of Walras is running on this machine already{}; two would undo each \
+         other's work (lock {})",
         pid.as_ref().map(|pid| format!(" (process {pid})")).unwrap_or_default(),
         file.display()
     )]

@@ -1,15 +1,19 @@
 //! One file per command. Each reads, asks the core, and writes; deciding is not done here.
 
+#[cfg(feature = "kubernetes")]
 pub(crate) mod agent;
 pub(crate) mod clear;
 mod completions;
-mod controller;
-mod crds;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod controller;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod crds;
 mod demo;
 mod explain;
 mod host;
 mod man;
-mod plugin;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod plugin;
 mod profiles;
 mod replay;
 pub(crate) mod sim;
@@ -17,7 +21,6 @@ mod top;
 
 use crate::cli::Command;
 use crate::failure::Failure;
-use crate::plugin_cli::PluginCli;
 
 /// Runs one command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
@@ -28,18 +31,16 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Host(args) => host::run(args),
+        #[cfg(feature = "kubernetes")]
         Command::Controller(args) => controller::run(args),
+        #[cfg(feature = "kubernetes")]
         Command::Agent(args) => agent::run(args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
+        #[cfg(feature = "kubernetes")]
         Command::Crds(args) => crds::run(&args),
         Command::Completions { shell } => completions::run(shell),
         Command::Man { out } => man::run(&out),
     }
-}
-
-/// Runs what was asked for by `kubectl walras`.
-pub(crate) fn run_plugin(cli: &PluginCli) -> Result<(), Failure> {
-    plugin::run(cli)
 }

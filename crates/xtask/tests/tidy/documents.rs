@@ -8,7 +8,7 @@ use crate::repository::{Complaint, Repository};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const DECISIONS: &str = "docs/adr/";
-const FIRST_COMMAND: &str = "cargo run --release -- ";
+const FIRST_COMMAND: &str = "cargo run --release ";
 const TEST_COMMAND: &str = "cargo xtask test";
 const CI: &str = ".ci/run";
 

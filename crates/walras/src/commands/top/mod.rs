@@ -26,6 +26,7 @@ use crate::daemon::Daemon;
 use crate::failure::Failure;
 use crate::screen::{self, Look};
 
+#[cfg(feature = "kubernetes")]
 pub(crate) use self::table::text as table_of_node;
 
 /// A node without pods, for tests of whoever shows one.

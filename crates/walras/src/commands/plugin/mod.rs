@@ -1,5 +1,7 @@
 //! `kubectl walras`: shows allocations, pauses and goes on, with the rights of whoever calls it.
 
+mod cli;
+
 use std::collections::BTreeSet;
 use std::io::Write;
 
@@ -9,9 +11,11 @@ use walras_kube::plugin::preview::Row;
 use walras_kube::plugin::{PluginError, Session, Target};
 use walras_wire::state::NodeState;
 
+use self::cli::{PluginCommand, Whom};
 use crate::commands::top::table_of_node;
 use crate::failure::Failure;
-use crate::plugin_cli::{PluginCli, PluginCommand, Whom};
+
+pub(crate) use self::cli::{PLUGIN, PluginCli};
 use crate::screen::{self, Look};
 
 /// Runs one command of the plugin.
