@@ -12,8 +12,8 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use kube::{Client, Config};
 
-/// The client library's modules that warn of every failed try, with all fields of the answer. We say
-/// the same once, in words.
+/// The client library's modules that warn of every failed try, with all fields of the answer. We
+/// say the same once, in words.
 pub const TOLD_BY_CALLER: [&str; 1] = ["kube_runtime::watcher"];
 
 /// How long it may take to connect.

@@ -14,4 +14,5 @@ pub mod names;
 mod pause;
 pub mod plugin;
 pub mod pod;
+pub mod settings;
 mod time;

@@ -5,7 +5,6 @@
 //! thread of its own, and the loop never waits for it. Nothing is sized before the settings are
 //! known; a change of them that is wrong is told of and changes nothing.
 
-pub mod config;
 pub mod direct;
 pub mod find;
 pub mod latency;
@@ -38,15 +37,16 @@ use walras_node::record::{RecordError, RecordTo, Recorder};
 use walras_node::serve::{self, Probes, ServeError, ServeSettings};
 use walras_node::{log, signal};
 
-use self::config::AgentConfig;
 use self::link::{Asked, Link, LinkError, Shared, Shelf};
 use self::outside::{Kubernetes, Terms};
 use self::pods::{Scope, World};
-use self::publish::{Outbox, Pace};
+use self::publish::Outbox;
+pub(crate) use self::publish::Pace;
 pub use self::running::LinkEnded;
 use self::running::Running;
 use crate::client::TOLD_BY_CALLER;
 use crate::names;
+use crate::settings::AgentConfig;
 
 /// Where the dashboard and the metrics are served.
 const PORT: u16 = 8082;

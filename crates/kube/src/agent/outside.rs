@@ -30,7 +30,6 @@ use walras_node::latency::Question;
 
 use self::held::{Held, Seen};
 use self::roster::Roster;
-use super::config::{AgentConfig, excluded};
 use super::find::Finder;
 use super::latency;
 use super::link::Shared;
@@ -38,6 +37,7 @@ use super::params::{Params, Rules, capacity};
 use super::publish::{Desired, Pace, Urgency, key_of};
 use super::tenants::bound;
 use crate::pod::{Mode, Pod};
+use crate::settings::{AgentConfig, excluded};
 
 /// A limit that was asked for and is not in force after this is not waited for.
 const DEADLINE: Span = Span::from_s(15);

@@ -14,7 +14,6 @@ use walras_node::drive::{Drive, Outside, cpus_online};
 use walras_node::environment;
 use walras_node::signal::Asked;
 
-use super::config::AgentConfig;
 use super::link::{Link, Shelf};
 use super::outside::{Kubernetes, Terms};
 use super::pods::{Data, World};
@@ -22,6 +21,7 @@ use super::settle::{Refused, Step, settle};
 use super::tables::{self, Kept, Ledger, Tables};
 use super::{NOT_SEEN, Options, identity, recorder};
 use crate::names;
+use crate::settings::{AgentConfig, ClusterSettings};
 
 /// How often a file with settings is looked at.
 const FILE_EVERY: Span = Span::from_s(2);
@@ -61,8 +61,9 @@ fn read_file(file: &Path) -> Result<AgentConfig, Refused> {
 
 fn read(data: &Data) -> Result<AgentConfig, Refused> {
     let variable = |name: &str| environment(name)?.into_string().ok();
-    AgentConfig::read(data, variable).map_err(|problems| {
-        let emergency = AgentConfig::emergency(data, variable);
+    let settings = ClusterSettings::read(data, variable);
+    settings.map(|settings| settings.agent).map_err(|problems| {
+        let emergency = ClusterSettings::emergency(data, variable);
         Refused { because: problems.to_string(), emergency }
     })
 }

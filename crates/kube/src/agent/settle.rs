@@ -5,8 +5,8 @@
 //! not set a node moving. Only a mode that stops everything or gives everything back is taken from
 //! settings that are wrong elsewhere: whoever writes it down cannot wait.
 
-use super::config::AgentConfig;
 use crate::pod::Mode;
+use crate::settings::AgentConfig;
 
 /// What to do about settings.
 #[derive(Clone, Debug, PartialEq)]

@@ -145,7 +145,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
         }
         (Mode::LimitsOnly, Ok(desired)) => Wish::Limits(*desired),
         (Mode::RequestsAndLimits, Ok(desired)) => {
-            let siblings = situation.siblings.filter(|_| situation.settings.requests_follow_use);
+            let siblings = situation.siblings.filter(|_| situation.settings.requests_follow_use());
             Wish::RequestsAndLimits(with_siblings(*desired, came_with(pod, view), siblings))
         }
     };
@@ -242,7 +242,7 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
     }
     let view = pod.view.as_ref();
     let view = view.map_err(|because| refusal("InvalidPodState", because.clone()))?;
-    let everybody = situation.settings.mode;
+    let everybody = situation.settings.mode();
     let mode = Mode::nearest(pod.mode.as_deref(), situation.namespace_mode, everybody);
     let mode = mode.map_err(|error| refusal("InvalidMode", format!("{error}.")))?;
     let mode = if situation.settings.are_read { mode } else { Mode::Off };
@@ -262,7 +262,7 @@ fn excluded(situation: &Situation<'_>) -> Option<Told> {
         "Walras runs in it".to_owned()
     } else if names::EXCLUDED_NAMESPACES.contains(&namespace) {
         "it always is".to_owned()
-    } else if situation.settings.excluded.contains(namespace) {
+    } else if situation.settings.held.agent.excluded.contains(namespace) {
         format!("the ConfigMap {} names it in excludedNamespaces", names::CONFIG)
     } else {
         return None;
@@ -318,7 +318,7 @@ pub(crate) fn refused(allocation: &AllocationFacts, pod: &PodFacts) -> Option<Al
 /// Until when nothing may be asked for, whatever the plan says.
 fn barred(situation: &Situation<'_>) -> Option<Moment> {
     // Whoever acted before may have asked for something that is not to be seen yet.
-    let begins = situation.acts_since + situation.settings.cooldown.min(TAKE_OVER);
+    let begins = situation.acts_since + situation.settings.held.cooldown.min(TAKE_OVER);
     let failed = situation.memory.not_before;
     let wish = situation.allocation.desired.as_ref().ok().copied();
     let failed = failed.filter(|(failed, _)| *failed == wish);

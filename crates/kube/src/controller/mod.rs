@@ -228,7 +228,7 @@ impl Shared {
             Leadership::Alone(now)
         };
         Self {
-            bucket: Mutex::new(Bucket::full(Settings::default().resizes_per_second, now)),
+            bucket: Mutex::new(Bucket::full(Settings::default().held.resizes_per_second, now)),
             refusals: Mutex::new(Refusals::none(now)),
             beat_us: AtomicU64::new(now.since(Moment::ORIGIN).as_us()),
             overlooked: AtomicBool::new(false),
@@ -289,7 +289,7 @@ impl Shared {
     }
 
     fn settings_changed(&self) {
-        let rate = self.store.settings().resizes_per_second;
+        let rate = self.store.settings().held.resizes_per_second;
         self.bucket().rate_changed(rate, self.clock.now());
         self.look_at_all(None);
     }

@@ -78,7 +78,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
             if let Err(until) = shared.bucket().take(now) {
                 // Not all at once for one token: each when it is likely to be its turn.
                 let before = shared.queue.stands_in_line(key, TURNS_MAX, now);
-                let rate = gathered.settings.resizes_per_second.get();
+                let rate = gathered.settings.held.resizes_per_second.get();
                 let turns = u64::try_from(before).unwrap_or(u64::MAX);
                 return Some(until + Span::from_us(turns * 1_000_000 / u64::from(rate)));
             }

@@ -25,7 +25,7 @@ pub(super) fn state(shared: &Shared) -> ClusterState {
         synced: shared.store.is_synced(),
         leader: shared.leadership.acts_until(now).is_some(),
         configured: shared.store.settings().are_read,
-        mode: shared.store.settings().mode.name().to_owned(),
+        mode: shared.store.settings().mode().name().to_owned(),
         resizes: shared.metrics.resizes.get(),
         verified: shared.metrics.verified_count(),
         waiting: u64::try_from(shared.queue.len()).unwrap_or(u64::MAX),

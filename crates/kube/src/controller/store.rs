@@ -230,7 +230,7 @@ impl Store {
     /// news.
     pub(crate) fn settings_gone(&self) -> Option<String> {
         let mut inner = self.inner();
-        let mode = inner.settings.mode;
+        let mode = inner.settings.mode();
         let problem = format!(
             "there is no ConfigMap {}; what held before goes on, with the mode {mode}",
             names::CONFIG
@@ -258,7 +258,7 @@ impl Store {
     /// What the settings say without effect, and the uid of the ConfigMap that says it.
     pub(crate) fn in_vain(&self) -> (Vec<String>, String) {
         let inner = self.inner();
-        (inner.settings.notes.clone(), inner.settings_uid.clone())
+        (inner.settings.held.agent.notes.clone(), inner.settings_uid.clone())
     }
 
     pub(crate) fn settings(&self) -> Settings {

@@ -33,7 +33,8 @@ everybody by the key mode of the ConfigMap mbcas-agent-config:
   requests-and-limits    both; the default
   restore                everything back to what the pod came with, which is what uninstalling takes
 The same ConfigMap may have resizesPerSecond (10, for the whole cluster) and cooldown (5s, for one
-pod). It is read again when it changes; a bad value is refused and the old one goes on.
+pod). It is read again when it changes, all of it or nothing: while a value is bad, what held
+before goes on, unless the mode is off or restore.
 
 Several may run: one of them acts, and another takes over within 20 s. Health is at /healthz and
 /readyz, figures at /metrics.

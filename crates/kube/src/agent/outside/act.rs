@@ -10,9 +10,9 @@ use walras_node::drive::{Carried, Outside};
 use super::Kubernetes;
 use super::held::Held;
 use super::wish::lasts;
-use crate::agent::config::Actuation;
 use crate::agent::publish::{Desired, Urgency};
 use crate::pod::Mode;
+use crate::settings::Actuation;
 
 impl Kubernetes {
     /// Carries out an action, as far as is allowed.

@@ -22,12 +22,12 @@ use walras_node::drive::Carried;
 use self::inside::Inside;
 use self::parts::{is_foreign, is_settled, parts_of};
 use super::SLACK;
-use crate::agent::config::Actuation;
 use crate::agent::direct::{self, Direct, Left};
 use crate::agent::params::Params;
 use crate::agent::publish::{Key, key_of};
 use crate::agent::sample::{Meter, Reading};
 use crate::pod::{Mode, Pod};
+use crate::settings::Actuation;
 
 /// A pod that is sized.
 #[derive(Debug)]

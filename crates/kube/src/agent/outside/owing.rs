@@ -10,8 +10,8 @@ use walras_core::units::PodUid;
 
 use super::held::Held;
 use super::{Kubernetes, LOOKS_PER_ROUND};
-use crate::agent::config::Actuation;
 use crate::pod::{Mode, Pod};
+use crate::settings::Actuation;
 
 impl Kubernetes {
     /// Gives control groups that were written back what the kubelet set. Says how many.

@@ -11,6 +11,7 @@ use walras_node::latency::Questions;
 use super::*;
 use crate::agent::pods::{Data, World};
 use crate::agent::publish::{Key, Outbox};
+use crate::settings::ClusterSettings;
 
 const UID: &str = "0f6c1c1e-3a53-4f0e-9b2e-1d2f3a4b5c6d";
 
@@ -24,7 +25,7 @@ struct Stage {
 fn config(lines: &str) -> AgentConfig {
     let pairs = lines.lines().map(|line| line.split_once(": ").unwrap());
     let data = pairs.map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
-    AgentConfig::read(&data.collect(), |_| None).unwrap()
+    ClusterSettings::read(&data.collect(), |_| None).unwrap().agent
 }
 
 /// A running pod `shop/web` with a container of 400m, whose annotations are `annotations`.

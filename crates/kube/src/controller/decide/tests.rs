@@ -4,6 +4,7 @@ use super::*;
 use crate::crd::PodAllocation;
 use crate::pod::Pod;
 use serde_json::{Value, json};
+use walras_core::profile::CapRule;
 
 const NOW_MS: u64 = 1_800_000_000_000;
 const NOW: Moment = Moment::from_ms(NOW_MS);
@@ -195,7 +196,7 @@ fn a_request_is_not_lowered_below_what_siblings_on_other_nodes_need() {
     case.siblings = Some(900);
     assert_eq!(case.check(), "app 100m/300m", "no more than it came with");
     // Where requests follow limits, each pod has its own.
-    case.settings.requests_follow_use = false;
+    case.settings.held.agent.profile.cap_rule = CapRule::Tight;
     assert_eq!(case.check(), "app 60m/300m");
 }
 
@@ -272,11 +273,11 @@ fn pods_of_excluded_namespaces_are_left_alone_but_get_everything_back() {
         r#"{"app":{"cpuRequestMilli":50,"cpuLimitMilli":80}}"#});
     for namespace in ["kube-system", "mbcas-system", "bank"] {
         let mut case = moved(namespace).change("pod/metadata/annotations", came_with.clone());
-        case.settings.excluded = names::excluded_namespaces("bank");
+        case.settings.held.agent.excluded = names::excluded_namespaces("bank");
         assert_eq!(case.check(), "Applied ExcludedNamespace", "{namespace}");
-        case.settings.mode = Mode::Off;
+        case.settings.held.agent.mode = Mode::Off;
         assert_eq!(case.check(), "Applied ExcludedNamespace", "{namespace}");
-        case.settings.mode = Mode::Restore;
+        case.settings.held.agent.mode = Mode::Restore;
         assert_eq!(case.check(), "app 50m/80m", "{namespace}");
     }
     assert_eq!(moved("bank").check(), "app 150m/300m");
@@ -310,7 +311,7 @@ fn a_new_leader_waits_for_one_cooldown_but_not_for_long() {
     case.acts_since = Moment::from_ms(NOW_MS - 2000);
     assert_eq!(case.check(), "wait 3 s");
     // A single pod may have to wait for an hour, but not the whole cluster for one lease.
-    case.settings.cooldown = Span::from_s(3600);
+    case.settings.held.cooldown = Span::from_s(3600);
     assert_eq!(case.check(), "wait 8 s");
     case.acts_since = Moment::from_ms(NOW_MS - 10_000);
     assert_eq!(case.check(), "app 150m/300m");
@@ -421,7 +422,7 @@ fn everybody_gets_everything_back_whatever_single_pods_say() {
             r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#,
             "walras.dev/mode": "off"}),
     );
-    case.settings.mode = Mode::Restore;
+    case.settings.held.agent.mode = Mode::Restore;
     assert_eq!(case.check(), "app 100m/200m");
 }
 
@@ -430,7 +431,7 @@ fn what_was_given_back_is_confirmed_as_restored() {
     let came_with = json!({"walras.dev/original-resources":
         r#"{"app":{"cpuRequestMilli":100,"cpuLimitMilli":200}}"#});
     let mut case = Case::usual().change("pod/metadata/annotations", came_with);
-    case.settings.mode = Mode::Restore;
+    case.settings.held.agent.mode = Mode::Restore;
     let asked = AskedFor { at: NOW, generation: 1, restarts: vec![0] };
     for (asked, standing) in [(Some(asked), Standing::Verified), (None, Standing::Settled)] {
         case.memory.asked = asked;

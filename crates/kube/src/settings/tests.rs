@@ -11,7 +11,8 @@ fn read(lines: &str, environment: &[(&str, &str)]) -> Result<AgentConfig, String
         let found = environment.iter().find(|(key, _)| *key == name);
         found.map(|(_, value)| (*value).to_owned())
     };
-    AgentConfig::read(&data.collect(), find).map_err(|problems| problems.to_string())
+    let settings = ClusterSettings::read(&data.collect(), find);
+    settings.map(|settings| settings.agent).map_err(|problems| problems.to_string())
 }
 
 /// What the predecessor shipped.
@@ -124,10 +125,10 @@ fn keys_without_effect_under_the_profile_in_force_are_told() {
         ["throttlingThreshold has no effect: it is of the rule that raises by steps, and limits \
           are doubled here (market.boost_rule)"]
     );
-    let told = AgentConfig::read(&BTreeMap::new(), |name| {
+    let told = ClusterSettings::read(&BTreeMap::new(), |name| {
         (name == "MBCAS_FAST_STEP_SIZE_MIN").then(|| "0.3".to_owned())
     });
-    assert_eq!(told.unwrap().notes.len(), 1, "also where the environment says it");
+    assert_eq!(told.unwrap().agent.notes.len(), 1, "also where the environment says it");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn nothing_said_is_the_default_and_each_way_to_act_has_its_profile() {
 #[test]
 fn an_empty_address_or_query_is_none() {
     let empty = ["prometheusURL", "prometheusQuery"].map(|key| (key.to_owned(), String::new()));
-    let config = AgentConfig::read(&empty.into(), |_| None).unwrap();
+    let config = ClusterSettings::read(&empty.into(), |_| None).unwrap().agent;
     assert_eq!((config.prometheus_url, config.prometheus_query.as_str()), (None, DEFAULT_QUERY));
 }
 
@@ -248,11 +249,35 @@ fn settings_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn what_only_the_controller_reads_is_none_of_the_agents_business() {
+fn the_pace_of_resizes_changes_nothing_for_agents() {
     let lines = "resizesPerSecond: 3\ncooldown: 1500ms\nmode: off";
     assert_eq!(read(lines, &[]), read("mode: off", &[]));
-    // Whether it is any good is for the controller to say.
-    assert_eq!(read("cooldown: soon", &[]), read("", &[]));
     let told = read("cooldowns: 5s", &[]).unwrap_err();
     assert!(told.contains("did you mean cooldown?"), "{told}");
+}
+
+#[test]
+fn the_pace_of_resizes_is_read_with_the_rest() {
+    let read = |lines: &[(&str, &str)]| {
+        let data = lines.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        ClusterSettings::read(&data.collect(), |_| None).map_err(|problems| problems.to_string())
+    };
+    let pace = |rate, cooldown| {
+        let settings = read(&[("resizesPerSecond", rate), ("cooldown", cooldown)])?;
+        Ok::<_, String>((settings.resizes_per_second.get(), settings.cooldown))
+    };
+    let usual = ClusterSettings::default();
+    assert_eq!((usual.resizes_per_second.get(), usual.cooldown), (10, Span::from_s(5)));
+    assert_eq!(pace("3", "1500ms"), Ok((3, Span::from_ms(1500))));
+    assert_eq!(pace("1000.00", "1.5s"), Ok((1000, Span::from_ms(1500))));
+    assert_eq!(pace("10.0", "0s"), Ok((10, Span::ZERO)));
+    assert_eq!(pace("1", "1h"), Ok((1, Span::from_s(3600))));
+    for bad in ["", "0", "0.0", "0.5", "10.5", "1001", "-1", "ten", "1e3"] {
+        let told = pace(bad, "5s").unwrap_err();
+        assert_eq!(told, format!("resizesPerSecond: {bad:?} is not a whole number from 1 to 1000"));
+    }
+    for bad in ["", "5", "-1s", "2 s", "3601s", "61m", "99999999999999999999ms"] {
+        let told = pace("1", bad).unwrap_err();
+        assert!(told.starts_with(&format!("cooldown: {bad:?} is not a time such as")), "{told}");
+    }
 }

@@ -5,6 +5,7 @@
 //! key was left out, or that a problem was noted.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use walras_core::profile::{Profile, SettingError, Value};
 use walras_core::units::{Millicores, Ratio, Span, Weight};
@@ -125,6 +126,24 @@ impl<'a> Keys<'a> {
         self.take(key, "a time such as 500ms, 15s or 1m30s", span_from)
     }
 
+    /// A time, as Go writes it, up to the longest that makes sense.
+    pub(super) fn span_to(&mut self, key: &'static str, most: Span) -> Option<Span> {
+        let what = format!("a time such as 500ms, 15s or 1m30s, at most {most}");
+        self.take(key, &what, |text| span_from(text).filter(|span| *span <= most))
+    }
+
+    /// A whole number from 1 on. Decimals may be written.
+    pub(super) fn count(&mut self, key: &'static str, most: u32) -> Option<NonZeroU32> {
+        self.take(key, &format!("a whole number from 1 to {most}"), |text| {
+            let whole = match text.split_once('.') {
+                Some((whole, decimals)) if decimals.bytes().all(|digit| digit == b'0') => whole,
+                Some(_) => return None,
+                None => text,
+            };
+            whole.parse().ok().filter(|number: &NonZeroU32| number.get() <= most)
+        })
+    }
+
     /// A key that means nothing any more.
     pub(super) fn forgotten(&mut self, key: &'static str, why: &str) {
         self.known.push(key);
@@ -143,11 +162,6 @@ impl<'a> Keys<'a> {
         if let Some(why) = idle::because(constant, profile).filter(|_| self.has(key)) {
             self.in_vain(key, why);
         }
-    }
-
-    /// A key that somebody else reads.
-    pub(super) fn not_ours(&mut self, key: &'static str) {
-        self.known.push(key);
     }
 
     /// Sets a constant of the market that a key stands for.

@@ -1,27 +1,41 @@
-//! What an agent is told to do: the keys of a ConfigMap, with the environment above them.
+//! What a cluster's agents and controller are told to do: the keys of one ConfigMap, with the
+//! environment above them.
 //!
-//! Read at the start and whenever the ConfigMap changed. Every key of the predecessor is known; the
-//! ones that have no effect, at all or under the profile in force, are accepted with a note.
-//! Everything that is wrong is told at once, with its key, its value and what is allowed; then
-//! nothing of it is in force but a mode that stops everything or gives everything back. The key
-//! `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
+//! Both read all of it alike, at the start and whenever the ConfigMap changed. Every key of the
+//! predecessor is known; the ones that have no effect, at all or under the profile in force, are
+//! accepted with a note. Everything that is wrong is told at once, with its key, its value and what
+//! is allowed; then nothing of it is in force but a mode that stops everything or gives everything
+//! back. The key `samplingInterval` is `MBCAS_SAMPLING_INTERVAL` in the environment, and so on.
 
 mod idle;
 mod key;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use walras_core::market::Fairness;
 use walras_core::profile::{Profile, ProfileName, Value, WeightSource};
+use walras_core::resize::Rules;
 use walras_core::tenant::Leave;
 use walras_core::units::{Millicores, Ratio, Span};
-use walras_wire::settings::{Problem, Problems};
+use walras_wire::settings::Problems;
 
 use self::key::Keys;
 pub use self::key::variable;
-use super::publish::Pace;
+use crate::agent::Pace;
 use crate::names;
 use crate::pod::Mode;
+
+/// What agents and the controller are told to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSettings {
+    /// What agents are told, and the controller keeps to as well.
+    pub agent: AgentConfig,
+    /// How many resizes a second the whole cluster may see.
+    pub resizes_per_second: NonZeroU32,
+    /// The least time between two resizes of one pod.
+    pub cooldown: Span,
+}
 
 /// What an agent is told to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,8 +106,9 @@ const MECHANISMS: [(&str, Fairness); 3] = [
     ("primal-dual", Fairness::Nash),
     ("proportional", Fairness::Proportional),
 ];
-/// Keys that only the controller reads: it judges their values, and the ConfigMap is one for both.
-const OF_THE_CONTROLLER: [&str; 2] = ["resizesPerSecond", "cooldown"];
+const RESIZES_PER_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
+const RESIZES_PER_SECOND_MAX: u32 = 1000;
+const COOLDOWN_MAX: Span = Span::from_s(3600);
 /// Keys of the predecessor without a meaning, and why.
 const FORGOTTEN: [(&str, &str); 12] = [
     ("agentMemorySize", "what is remembered is set by the profile"),
@@ -114,7 +129,7 @@ const FORGOTTEN: [(&str, &str); 12] = [
 /// second after a pod was held back, and looking is nearly all of that.
 const DIRECT_SAMPLING: Span = Span::from_ms(300);
 
-impl AgentConfig {
+impl ClusterSettings {
     /// Reads the keys of a ConfigMap; `environment` goes before them.
     ///
     /// # Errors
@@ -124,9 +139,9 @@ impl AgentConfig {
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Problems> {
         let mut keys = Keys::new(data, &environment);
-        let config = Self::take(&mut keys);
+        let settings = Self::take(&mut keys);
         let problems = keys.problems();
-        if problems.is_empty() { Ok(config) } else { Err(Problems::new(problems)) }
+        if problems.is_empty() { Ok(settings) } else { Err(Problems::new(problems)) }
     }
 
     /// The mode alone, where it stops everything or gives everything back. Who is in a hurry to say
@@ -139,6 +154,26 @@ impl AgentConfig {
         matches!(mode, Mode::Off | Mode::Restore).then_some(mode)
     }
 
+    fn take(keys: &mut Keys<'_>) -> Self {
+        let rate = keys.count("resizesPerSecond", RESIZES_PER_SECOND_MAX);
+        let cooldown = keys.span_to("cooldown", COOLDOWN_MAX);
+        Self {
+            agent: AgentConfig::take(keys),
+            resizes_per_second: rate.unwrap_or(RESIZES_PER_SECOND),
+            cooldown: cooldown.unwrap_or(Rules::DEFAULT.cooldown),
+        }
+    }
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        let (data, nothing) = (BTreeMap::new(), |_: &str| None);
+        let mut keys = Keys::new(&data, &nothing);
+        Self::take(&mut keys)
+    }
+}
+
+impl AgentConfig {
     fn take(keys: &mut Keys<'_>) -> Self {
         let actuation = keys.word("actuation", &ACTUATIONS).unwrap_or(Actuation::Api);
         let usual = match actuation {
@@ -173,9 +208,6 @@ impl AgentConfig {
         for (key, why) in FORGOTTEN {
             keys.forgotten(key, why);
         }
-        for key in OF_THE_CONTROLLER {
-            keys.not_ours(key);
-        }
         Self {
             profile,
             actuation,
@@ -200,9 +232,7 @@ impl AgentConfig {
 
 impl Default for AgentConfig {
     fn default() -> Self {
-        let (data, nothing) = (BTreeMap::new(), |_: &str| None);
-        let mut keys = Keys::new(&data, &nothing);
-        Self::take(&mut keys)
+        ClusterSettings::default().agent
     }
 }
 
@@ -302,12 +332,6 @@ pub fn excluded(own: &str, config: &AgentConfig) -> Vec<String> {
     let mut all = config.excluded.clone();
     all.insert(own.to_owned());
     all.into_iter().collect()
-}
-
-/// A problem with the ConfigMap as a whole.
-#[must_use]
-pub fn unreadable(what: String) -> Problems {
-    Problems::new(vec![Problem { key: String::new(), value: None, what, line: None }])
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no interval is that long")]
