@@ -10,11 +10,11 @@ mod cases;
 mod tests {
     use std::collections::BTreeSet;
 
-    use walras_core::node::{Action, Loop, Outcome, Why};
+    use walras_core::node::{Action, Fact, Loop, Outcome, Why};
     use walras_core::profile::Profile;
     use walras_core::rng::Rng;
     use walras_core::units::Moment;
-    use walras_sim::fact::{Fact, Story, feed};
+    use walras_sim::fact::{Happened, Story, feed};
     use walras_sim::random::draw::shuffle;
     use walras_sim::random::facts::begin;
     use walras_sim::watch::Watch;
@@ -72,22 +72,25 @@ mod tests {
             let (story, outcomes) = tell(seed);
             let now = Moment::from_ms(1000);
             let mut uids = BTreeSet::new();
-            let arrivals: Vec<Fact> = story
+            let arrivals: Vec<Happened> = story
                 .facts
                 .iter()
-                .filter_map(|fact| match fact {
-                    Fact::PodAdded { pod, .. } if uids.insert(pod.uid.clone()) => {
-                        Some(Fact::PodAdded { pod: pod.clone(), now })
+                .filter_map(|happened| match &happened.fact {
+                    Fact::PodAdded(pod) if uids.insert(pod.uid.clone()) => {
+                        Some(Happened { at: now, fact: happened.fact.clone() })
                     }
-                    Fact::PodAdded { .. }
-                    | Fact::PodRemoved { .. }
-                    | Fact::Sampled { .. }
-                    | Fact::MachineSampled { .. }
-                    | Fact::CapacityChanged { .. }
+                    Fact::PodAdded(_)
+                    | Fact::PodRemoved(_)
+                    | Fact::Sampled(..)
+                    | Fact::MachineSampled(_)
+                    | Fact::CapacityChanged(_)
+                    | Fact::AllocatableChanged(_)
                     | Fact::LatencyJudged { .. }
-                    | Fact::TookEffect { .. }
+                    | Fact::LimitTookEffect(_)
                     | Fact::LimitFound { .. }
-                    | Fact::Ticked { .. } => None,
+                    | Fact::TableRestored { .. }
+                    | Fact::UseRestored { .. }
+                    | Fact::Ticked(_) => None,
                 })
                 .collect();
             cases.check(seed, &arrivals, |arrivals| {

@@ -14,6 +14,7 @@
 mod bidding;
 mod contain;
 mod elastic;
+mod fact;
 mod fast;
 mod idle;
 mod note;
@@ -37,6 +38,7 @@ use crate::request::{RequestRule, UseRecord};
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
 
+pub use fact::Fact;
 use idle::Machine;
 pub use idle::{MachineSample, MachineUse};
 pub use note::Note;

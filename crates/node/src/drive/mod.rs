@@ -19,12 +19,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tracing::{debug, info, warn};
-use walras_core::node::{Action, Loop, MachineSample, Node, Outcome};
+use walras_core::node::{Action, Fact, Loop, Node, Outcome};
 use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
-use walras_wire::replay::{
-    Applied, Capacity, Event, Found, Latency, MachineTaken, PodAdded, PodRemoved, SampleTaken,
-    TableRestored, Tick, UseRestored,
-};
+use walras_wire::replay::Event;
 use walras_wire::state::ChangeResult;
 
 use crate::board::{Board, OwnerSet, Took};
@@ -129,15 +126,13 @@ impl<O: Outside> Drive<O> {
     /// Brings back what was learned of a workload, whenever that is found.
     pub fn restore_table(&mut self, workload: WorkloadKey, saved: &[u8]) {
         let now = self.outside.now();
-        self.record(now, || Event::TableRestored(TableRestored::new(workload.clone(), saved)));
-        self.node.table_restored(workload, saved);
+        self.tell(Fact::TableRestored { workload, saved: saved.to_vec() }, now);
     }
 
     /// Brings back what a workload used, whenever that is found.
     pub fn restore_use(&mut self, workload: WorkloadKey, saved: &[u8]) {
         let now = self.outside.now();
-        self.record(now, || Event::UseRestored(UseRestored::new(workload.clone(), saved)));
-        self.node.use_restored(workload, saved);
+        self.tell(Fact::UseRestored { workload, saved: saved.to_vec() }, now);
     }
 
     /// A pod was found to miss its latency target, or to meet it again. It may be gone by the time
@@ -147,8 +142,7 @@ impl<O: Outside> Drive<O> {
             return;
         }
         let now = self.outside.now();
-        self.record(now, || Event::Latency(Latency { uid: uid.clone(), missed }));
-        self.node.latency_judged(uid, missed);
+        self.tell(Fact::LatencyJudged { uid: uid.clone(), missed }, now);
     }
 
     /// Something that a person should know, until it is taken back.
@@ -191,14 +185,12 @@ impl<O: Outside> Drive<O> {
         let capacity = self.outside.capacity();
         if capacity != self.node.capacity() {
             info!(before = %self.node.capacity(), now = %capacity, "the capacity changed");
-            self.record(now, || Event::Capacity(Capacity { capacity_milli: capacity }));
-            self.node.capacity_changed(capacity);
+            self.tell(Fact::CapacityChanged(capacity), now);
         }
         if let Some(allocatable) = self.outside.allocatable()
             && self.node.allocatable() != Some(allocatable)
         {
-            self.record(now, || Event::Allocatable(allocatable.into()));
-            self.node.allocatable_changed(allocatable);
+            self.tell(Fact::AllocatableChanged(allocatable), now);
         }
         for change in self.outside.look() {
             match change {
@@ -235,9 +227,8 @@ impl<O: Outside> Drive<O> {
         // node makes of it, and a recording has no other.
         facts.request = facts.request.map(|request| request.min(facts.limit));
         info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
-        self.record(now, || Event::PodAdded(PodAdded::from(&facts)));
         self.board.pod_added(&facts, label);
-        self.node.pod_added(facts, now);
+        self.tell(Fact::PodAdded(Box::new(facts)), now);
     }
 
     fn owned(&mut self, owned: Owned, now: Moment) {
@@ -248,16 +239,14 @@ impl<O: Outside> Drive<O> {
             "its owner changed it, and that is what it gets back from now on"
         );
         let set = OwnerSet { at_ms: self.outside.unix_ms(), from, to };
-        self.record(now, || Event::PodAdded(PodAdded::from(&facts)));
         self.board.pod_added(&facts, label);
         self.board.owner_set(&facts.uid, set);
-        self.node.pod_added(facts, now);
+        self.tell(Fact::PodAdded(Box::new(facts)), now);
     }
 
     fn went(&mut self, uid: &PodUid, now: Moment) {
         info!(pod = %uid, "a workload went");
-        self.record(now, || Event::PodRemoved(PodRemoved { uid: uid.clone() }));
-        self.node.pod_removed(uid);
+        self.tell(Fact::PodRemoved(uid.clone()), now);
         self.board.pod_removed(uid);
         self.told.remove(uid);
     }
@@ -268,10 +257,8 @@ impl<O: Outside> Drive<O> {
         self.sample_machine();
         let sampled = Instant::now();
         let now = self.outside.now();
-        self.record(now, || Event::Tick(Tick { r#loop: tick }));
-        let mut outcome = match tick {
-            Loop::Fast => self.node.fast_tick(now),
-            Loop::Slow => self.node.slow_tick(now),
+        let Some(mut outcome) = self.tell(Fact::Ticked(tick), now) else {
+            return;
         };
         let decided = Instant::now();
         self.outside.set_price(self.node.price());
@@ -294,9 +281,7 @@ impl<O: Outside> Drive<O> {
     fn sample_machine(&mut self) {
         let now = self.outside.now();
         if let Some(sample) = self.outside.machine(now) {
-            let MachineSample { idle, busy, .. } = sample;
-            self.record(now, || Event::Machine(MachineTaken { idle_usec: idle, busy_usec: busy }));
-            self.node.machine_sampled(sample);
+            self.tell(Fact::MachineSampled(sample), now);
         }
     }
 
@@ -308,19 +293,7 @@ impl<O: Outside> Drive<O> {
         for uid in &due {
             let at = self.outside.now();
             match self.outside.sample(uid, at) {
-                Ok(sample) => {
-                    self.record(at, || {
-                        Event::Sample(SampleTaken {
-                            uid: uid.clone(),
-                            usage_usec: sample.usage,
-                            throttled_usec: sample.throttled,
-                            nr_periods: sample.nr_periods,
-                            nr_throttled: sample.nr_throttled,
-                            stalled_usec: sample.stalled,
-                        })
-                    });
-                    self.node.sampled(uid, sample);
-                }
+                Ok(sample) => drop(self.tell(Fact::Sampled(uid.clone(), sample), at)),
                 Err(Trouble::Gone) => self.went(uid, at),
                 Err(Trouble::Unreadable(because)) => {
                     self.board.read_failed(uid);
@@ -423,13 +396,11 @@ impl<O: Outside> Drive<O> {
     }
 
     fn took_effect(&mut self, uid: &PodUid, now: Moment) {
-        self.record(now, || Event::Applied(Applied { uid: uid.clone() }));
-        self.node.limit_took_effect(uid, now);
+        self.tell(Fact::LimitTookEffect(uid.clone()), now);
     }
 
     fn limit_found(&mut self, uid: &PodUid, limit: Millicores, now: Moment) {
-        self.record(now, || Event::Found(Found { uid: uid.clone(), limit_milli: limit }));
-        self.node.limit_found(uid, limit);
+        self.tell(Fact::LimitFound { uid: uid.clone(), limit }, now);
     }
 
     fn flush_recording(&mut self) {
@@ -438,10 +409,12 @@ impl<O: Outside> Drive<O> {
         }
     }
 
-    fn record(&mut self, at: Moment, event: impl FnOnce() -> Event) {
+    /// Tells the node what happened, after writing it down; a tick answers.
+    fn tell(&mut self, fact: Fact, at: Moment) -> Option<Outcome> {
         if let Some(recorder) = &mut self.recorder {
-            recorder.fact(at, event());
+            recorder.fact(at, Event::from(&fact));
         }
+        self.node.tell(fact, at)
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
+use walras_core::node::{Fact, Loop, MachineSample, Node, Outcome, PodFacts};
 use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
@@ -18,7 +18,7 @@ use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
 use super::draw::{one_of, percent, place, spread, within};
 use super::load::Load;
 use super::profile::profile;
-use crate::fact::{Fact, Story, feed};
+use crate::fact::{Happened, Story, feed};
 
 /// How many different uids there are.
 const UIDS: u64 = 8;
@@ -90,14 +90,15 @@ impl World {
     }
 
     /// The next fact; or two, where something is doubled.
-    fn happens(&mut self) -> Vec<Fact> {
+    fn happens(&mut self) -> Vec<Happened> {
         self.let_time_pass();
+        let mut at = None;
         let fact = match self.rng.below(100) {
             0..=7 => self.pod_added(),
-            8..=10 => Fact::PodRemoved { uid: self.any_uid() },
+            8..=10 => Fact::PodRemoved(self.any_uid()),
             11..=13 => {
                 self.capacity = capacity(&mut self.rng);
-                Fact::CapacityChanged { capacity: self.capacity }
+                Fact::CapacityChanged(self.capacity)
             }
             14..=17 => {
                 let missed = percent(&mut self.rng, 50);
@@ -105,19 +106,21 @@ impl World {
             }
             18..=22 => {
                 let late = Span::from_ms(spread(&mut self.rng, 10_000));
-                Fact::TookEffect { uid: self.any_uid(), at: back(self.clock(), late) }
+                at = Some(back(self.clock(), late));
+                Fact::LimitTookEffect(self.any_uid())
             }
             23..=26 => self.limit_found(),
             27..=35 => self.machine_sampled(),
             36..=64 => self.sampled(),
-            65..=84 => Fact::Ticked { tick: Loop::Fast, now: self.clock() },
-            _ => Fact::Ticked { tick: Loop::Slow, now: self.clock() },
+            65..=84 => Fact::Ticked(Loop::Fast),
+            _ => Fact::Ticked(Loop::Slow),
         };
-        if let Fact::PodRemoved { uid } = &fact {
+        if let Fact::PodRemoved(uid) = &fact {
             self.pods.remove(uid);
         }
         let doubled = percent(&mut self.rng, 3);
-        if doubled { vec![fact.clone(), fact] } else { vec![fact] }
+        let happened = Happened { at: at.unwrap_or_else(|| self.clock()), fact };
+        if doubled { vec![happened.clone(), happened] } else { vec![happened] }
     }
 
     /// The limits the node decided are in force at once.
@@ -168,7 +171,7 @@ impl World {
         let most = pod.bounds.max() + pod.bounds.max().max(Millicores::new(100));
         let load = Load::random(&mut self.rng, most, self.time);
         self.pods.insert(pod.uid.clone(), Running { load, limit: pod.limit });
-        Fact::PodAdded { pod, now: self.clock() }
+        Fact::PodAdded(Box::new(pod))
     }
 
     /// A change failed, or somebody else made one.
@@ -205,7 +208,7 @@ impl World {
         let late = Span::from_ms(spread(&mut self.rng, 5000));
         let clock = self.clock();
         let at = if percent(&mut self.rng, 5) { back(clock, late) } else { clock };
-        Fact::MachineSampled { sample: MachineSample { at, idle, busy } }
+        Fact::MachineSampled(MachineSample { at, idle, busy })
     }
 
     fn sampled(&mut self) -> Fact {
@@ -216,7 +219,7 @@ impl World {
         let Some(pod) = self.pods.get_mut(&uid) else {
             let mut gone = Load::random(rng, Millicores::new(1000), time);
             gone.run_until(time + Span::from_s(1), Millicores::new(500));
-            return Fact::Sampled { uid, sample: gone.sample(clock) };
+            return Fact::Sampled(uid, gone.sample(clock));
         };
         pod.load.run_until(time, pod.limit);
         match rng.below(100) {
@@ -225,7 +228,7 @@ impl World {
             _ => {}
         }
         let at = if percent(rng, 5) { back(clock, late) } else { clock };
-        Fact::Sampled { uid, sample: pod.load.sample(at) }
+        Fact::Sampled(uid, pod.load.sample(at))
     }
 }
 

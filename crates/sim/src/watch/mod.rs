@@ -8,20 +8,20 @@
 //! Always: it judges only what the core documents; a tick it accepts changed nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use walras_core::claim::CameWith;
 use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
-use walras_core::node::{Action, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
+use walras_core::node::{Action, Fact, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
 use walras_core::profile::{CapRule, Estimator, Profile};
 use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Moment, PodUid, Ratio};
 
-use crate::fact::{Fact, Story};
+use crate::fact::{Happened, Story};
 
 /// A promise that was not kept, in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Broken(String);
 
 /// What is known of a node from outside.
@@ -108,38 +108,43 @@ impl Watch {
         }
     }
 
-    /// `fact` was fed to `node`, which answered `outcome`.
+    /// `happened` was fed to `node`, which answered `outcome`.
     ///
     /// # Errors
     /// The first promise that the node did not keep.
     pub fn saw(
         &mut self,
-        fact: &Fact,
+        happened: &Happened,
         outcome: Option<&Outcome>,
         node: &Node,
     ) -> Result<(), Broken> {
+        let Happened { at, fact } = happened;
         match fact {
-            Fact::PodAdded { pod, now } => self.arrived(pod, *now),
-            Fact::PodRemoved { uid } => {
+            Fact::PodAdded(pod) => self.arrived(pod, *at),
+            Fact::PodRemoved(uid) => {
                 self.pods.remove(uid);
             }
-            Fact::Sampled { uid, .. } => {
+            Fact::Sampled(uid, _) => {
                 if let Some(pod) = self.pods.get_mut(uid) {
                     pod.sampled_ever = true;
                     pod.sampled_since_clearing = true;
                 }
             }
-            Fact::MachineSampled { sample } => self.machine.sampled(sample),
-            Fact::CapacityChanged { capacity } => {
+            Fact::MachineSampled(sample) => self.machine.sampled(sample),
+            Fact::CapacityChanged(capacity) => {
                 let before = self.budget();
                 self.capacity = *capacity;
                 self.clear_wanted = true;
                 self.brought += before.saturating_sub(self.budget());
             }
-            Fact::LatencyJudged { .. } | Fact::TookEffect { .. } => {}
+            Fact::LatencyJudged { .. }
+            | Fact::LimitTookEffect(_)
+            | Fact::AllocatableChanged(_)
+            | Fact::TableRestored { .. }
+            | Fact::UseRestored { .. } => {}
             Fact::LimitFound { uid, limit } => self.found(uid, *limit),
-            Fact::Ticked { tick, now } => {
-                self.now = self.now.max(*now);
+            Fact::Ticked(tick) => {
+                self.now = self.now.max(*at);
                 let Some(outcome) = outcome else {
                     return Err(Broken("a tick without an answer".to_owned()));
                 };
@@ -488,16 +493,6 @@ impl Watch {
     }
 }
 
-// === impl Broken ===
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Broken {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,7 +501,7 @@ mod tests {
     use walras_core::units::Weight;
 
     /// Feeds `facts` to a node of four cores, and to a watch that was told `capacity`.
-    fn check(capacity: u32, facts: &[Fact], untold: usize) -> String {
+    fn check(capacity: u32, facts: &[Happened], untold: usize) -> String {
         let story = Story {
             capacity: Millicores::from_cores(4),
             profile: Profile::TIGHT,
@@ -527,7 +522,7 @@ mod tests {
         "kept".to_owned()
     }
 
-    fn two_pods_and_a_clearing() -> Vec<Fact> {
+    fn two_pods_and_a_clearing() -> Vec<Happened> {
         let now = Moment::from_ms(1000);
         let pod = |name: &str| PodFacts {
             uid: PodUid::new(name),
@@ -544,11 +539,13 @@ mod tests {
             nature: Nature::Unknown,
             request_rule: RequestRule::Kept,
         };
-        vec![
-            Fact::PodAdded { pod: pod("one"), now },
-            Fact::PodAdded { pod: pod("two"), now },
-            Fact::Ticked { tick: Loop::Slow, now },
+        [
+            Fact::PodAdded(Box::new(pod("one"))),
+            Fact::PodAdded(Box::new(pod("two"))),
+            Fact::Ticked(Loop::Slow),
         ]
+        .map(|fact| Happened { at: now, fact })
+        .to_vec()
     }
 
     #[test]
@@ -572,7 +569,7 @@ mod tests {
         for mut fact in story.facts {
             let outcome = feed(&mut node, &fact);
             // The node does not know what the watch does: that it came with more.
-            if let Fact::PodAdded { pod, .. } = &mut fact {
+            if let Fact::PodAdded(pod) = &mut fact.fact {
                 pod.came_with.limit = Some(Millicores::from_cores(3));
             }
             if let Err(broken) = watch.saw(&fact, outcome.as_ref(), &node) {

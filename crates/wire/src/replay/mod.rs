@@ -8,6 +8,7 @@ mod fact;
 mod pod;
 mod run;
 mod tick;
+mod told;
 mod write;
 
 use schemars::{Schema, SchemaGenerator};

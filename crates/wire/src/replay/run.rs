@@ -4,11 +4,11 @@
 //! The config comes first and only once, and time never runs backwards. A fact about a pod that is
 //! not here is fine, and so is a pod that arrives a second time: the core notes both.
 
-use walras_core::node::{Loop, Node, Outcome};
+use walras_core::node::{Node, Outcome};
 use walras_core::units::Moment;
 
 use super::fact::FactType;
-use super::{Event, Fact, Tick};
+use super::{Event, Fact};
 use crate::field::{Place, Problems};
 use crate::json::ReadError;
 use crate::scalar::quote;
@@ -61,7 +61,7 @@ impl Replay {
                 let problem = "is not \"config\", which must be the first line".to_owned();
                 return Err(refused(number, "type", value, problem));
             }
-            (Some(node), event) => take_in(node, at, event),
+            (Some(node), event) => event.told(at).and_then(|fact| node.tell(fact, at)),
         };
         self.now = at;
         Ok(outcome.map(|outcome| Ticked { at, outcome }))
@@ -87,30 +87,6 @@ impl Replay {
     pub const fn node(&self) -> Option<&Node> {
         self.node.as_ref()
     }
-}
-
-fn take_in(node: &mut Node, at: Moment, event: &Event) -> Option<Outcome> {
-    match event {
-        Event::Config(_) => {}
-        Event::PodAdded(pod) => node.pod_added(pod.facts(), at),
-        Event::Sample(taken) => node.sampled(&taken.uid, taken.sample(at)),
-        Event::Machine(machine) => node.machine_sampled(machine.sample(at)),
-        Event::PodRemoved(pod) => node.pod_removed(&pod.uid),
-        Event::Tick(Tick { r#loop: Loop::Fast }) => return Some(node.fast_tick(at)),
-        Event::Tick(Tick { r#loop: Loop::Slow }) => return Some(node.slow_tick(at)),
-        Event::Capacity(capacity) => node.capacity_changed(capacity.capacity_milli),
-        Event::Applied(applied) => node.limit_took_effect(&applied.uid, at),
-        Event::Found(found) => node.limit_found(&found.uid, found.limit_milli),
-        Event::Latency(latency) => node.latency_judged(&latency.uid, latency.missed),
-        Event::TableRestored(table) => {
-            node.table_restored(table.workload.clone(), &table.saved_hex);
-        }
-        Event::UseRestored(record) => {
-            node.use_restored(record.workload.clone(), &record.saved_hex);
-        }
-        Event::Allocatable(told) => node.allocatable_changed(told.told()),
-    }
-    None
 }
 
 fn refused(number: u64, field: &str, value: String, problem: String) -> ReadError {
