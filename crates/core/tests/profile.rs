@@ -19,6 +19,42 @@ fn every_profile_is_within_its_own_ranges_and_reads_back_unchanged() {
     }
 }
 
+/// What the documents say, by the names that the table has for it.
+const OF_THE_DOCUMENTS: [(&str, f64); 19] = [
+    ("sampling_interval_ms", 1000.0),
+    ("fast_loop_interval_ms", 2000.0),
+    ("slow_loop_interval_ms", 15_000.0),
+    ("startup_grace_ms", 45_000.0),
+    ("throttling_threshold", 0.1),
+    ("fast_step_min", 0.2),
+    ("fast_step_max", 0.4),
+    ("throttle_target", 0.05),
+    ("learning_rate", 0.1),
+    ("learning_discount", 0.9),
+    ("exploration_start", 0.2),
+    ("alpha_up", 0.1),
+    ("alpha_down", 0.8),
+    ("raise_band", 0.05),
+    ("shrink_band", 0.05),
+    ("limit_floor_milli", 10.0),
+    ("cooldown_ms", 5000.0),
+    ("max_step_factor", 10.0),
+    ("max_step_milli", 20_000.0),
+];
+
+#[test]
+fn the_profile_of_the_documents_has_their_values() {
+    let seed = Profile::named(ProfileName::Seed);
+    for (key, value) in OF_THE_DOCUMENTS {
+        assert_eq!(seed.get(key), Some(Value::Number(value)), "{key}");
+    }
+    for (key, word) in [("estimator", "spec"), ("fairness", "proportional"), ("cap_rule", "grant")]
+    {
+        assert_eq!(seed.get(key), Some(Value::Word(word.to_owned())), "{key}");
+    }
+    assert_eq!(seed.get("learning"), Some(Value::Flag(true)));
+}
+
 #[test]
 fn every_constant_says_why_it_exists() {
     let mut seen = std::collections::BTreeSet::new();

@@ -249,6 +249,25 @@ mod tests {
     }
 
     #[test]
+    fn between_two_saves_are_thirty_seconds() {
+        let mut node = Node::new(Millicores::new(4000), Profile::API);
+        let mut ledger = Ledger::default();
+        let at = Moment::from_ms;
+        ledger.loaded(&node, at(0));
+        let mut learn = |steps| {
+            node.table_restored(WorkloadKey::new("new"), learned(steps).as_bytes());
+            node.clone()
+        };
+        let first = learn(1);
+        assert!(ledger.due(&first, at(100_000)).is_some());
+        let second = learn(2);
+        assert_eq!(ledger.due(&second, at(129_999)), None, "too soon");
+        let saved = ledger.due(&second, at(130_000)).expect("it is time");
+        assert_eq!(saved, Tables::from([("new".to_owned(), learned(2))]));
+        assert_eq!(ledger.due(&second, at(160_000)), None, "nothing was learned since");
+    }
+
+    #[test]
     fn what_a_workload_used_is_kept_beside_what_it_learned_and_saved_by_the_hour() {
         let mut node = Node::new(Millicores::new(4000), Profile::API);
         let mut ledger = Ledger::default();

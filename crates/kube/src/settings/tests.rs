@@ -57,11 +57,32 @@ const SHIPPED: &str = "
 #[test]
 fn what_the_predecessor_shipped_is_understood() {
     let config = read(SHIPPED, &[]).unwrap();
-    assert_eq!(config.profile.slow_loop_interval_ms, Span::from_s(15));
-    assert_eq!(config.profile.raise_band, Ratio::from_percent(5));
-    assert!(config.profile.learning);
+    // Each one that differs from what holds without it is seen to be taken.
+    let expected = Profile {
+        slow_loop_interval_ms: Span::from_s(15),
+        fast_loop_interval_ms: Span::from_s(2),
+        raise_band: Ratio::from_percent(5),
+        shrink_band: Ratio::from_percent(5),
+        throttling_threshold: Ratio::from_percent(10),
+        fast_step_min: Ratio::from_percent(20),
+        fast_step_max: Ratio::from_percent(40),
+        learning: true,
+        learning_rate: Ratio::from_percent(10),
+        learning_discount: Ratio::from_percent(90),
+        exploration_start: Ratio::from_percent(20),
+        limit_floor_milli: Millicores::new(10),
+        throttle_target: Ratio::from_percent(5),
+        alpha_up: Ratio::from_percent(10),
+        alpha_down: Ratio::from_percent(80),
+        ..AgentConfig::default().profile
+    };
+    assert_eq!(config.profile, expected);
     assert_eq!(config.write_interval, Span::from_s(10));
-    assert_eq!(config.target_latency_ms, None);
+    assert_eq!(config.min_change, Ratio::from_percent(5));
+    assert_eq!((config.reserve, config.baseline), (Ratio::from_percent(10), Millicores::new(100)));
+    assert_eq!(config.target_latency_ms, None, "0 is none");
+    assert_eq!(config.prometheus_url.as_deref(), Some("http://prometheus:9090"));
+    assert!((config.latency_factor - 1.2).abs() < 1e-9);
     assert_eq!(config.notes.len(), 15, "{:?}", config.notes);
 }
 

@@ -132,12 +132,42 @@ fn metrics_have_the_names_that_dashboards_know() {
             reply.body
         );
     }
+    tells_what_the_state_tells(&reply.body, &json(&get(&server, "/api/v1/state")));
     let mut series: Vec<&str> = reply.body.lines().filter(|line| !line.starts_with('#')).collect();
     series.iter_mut().for_each(|line| *line = line.rsplit_once(' ').unwrap().0);
     let all = series.len();
     series.sort_unstable();
     series.dedup();
     assert_eq!(series.len(), all, "every series is there once");
+}
+
+/// The made-up node stands still between two questions, so its metrics and its state agree.
+fn tells_what_the_state_tells(metrics: &str, state: &NodeState) {
+    let value = |series: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series}:\n{metrics}")).parse().unwrap()
+    };
+    let same = |series: String, expected: f64| {
+        let told = value(&series);
+        assert!((told - expected).abs() < 1e-9, "{series} is {told}, and not {expected}");
+    };
+    same("walras_price".into(), state.price);
+    same("mbcas_nash_shadow_price".into(), state.price);
+    let pod = state.pods.iter().find(|pod| pod.name == "postgres").unwrap();
+    let labels = "{pod=\"postgres\",namespace=\"systemd\"}";
+    let milli = |amount: Option<u64>| f64::from(u32::try_from(amount.unwrap()).unwrap());
+    let (need, grant) = (milli(pod.need_milli), milli(pod.grant_milli));
+    assert!(need > 0.0 && grant > 0.0, "{pod:?}");
+    for (name, expected) in [
+        ("mbcas_need_milli", need),
+        ("apex_need_milli", need),
+        ("mbcas_allocation_milli", grant),
+        ("apex_allocation_milli", grant),
+        ("apex_headroom_utilization", milli(pod.usage_milli) / grant),
+        ("apex_nash_reduction_ratio", pod.reduction_ratio.unwrap()),
+    ] {
+        same(format!("{name}{labels}"), expected);
+    }
 }
 
 #[test]

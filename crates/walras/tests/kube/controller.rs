@@ -70,6 +70,13 @@ fn two_containers_share_in_proportion_and_a_sidecar_counts() {
     let mesh = &after["spec"]["initContainers"][0]["resources"];
     assert_eq!(mesh["limits"]["cpu"], "200m");
     assert_eq!(stage.cgroup_limit(&after, "log"), Some(200));
+    // Shares are those of what the pod came with, so nothing drifts however small it was between.
+    stage.allocate(&pod, "110m", "130m");
+    stage.told_of("web", "Applied");
+    assert_ne!(resources(&stage.get("pod", "web")), resources(&after));
+    stage.allocate(&pod, "500m", "1000m");
+    stage.told_of("web", "Applied");
+    assert_eq!(resources(&stage.get("pod", "web")), resources(&after));
 }
 
 #[test]
