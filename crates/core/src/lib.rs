@@ -16,6 +16,7 @@ pub mod market;
 pub mod need;
 pub mod node;
 pub mod parse;
+pub mod permit;
 pub mod profile;
 pub mod request;
 pub mod resize;

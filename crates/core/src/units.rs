@@ -14,8 +14,10 @@ use core::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 
 mod name;
+mod resources;
 
-pub use name::{PodUid, WorkloadKey};
+pub use name::{PodUid, VmName, WorkloadKey};
+pub use resources::{ComputeUnit, Resource, Resources};
 
 /// CPU in thousandths of a core.
 #[derive(
@@ -181,6 +183,9 @@ impl fmt::Display for Millicores {
 // === impl Bytes ===
 
 impl Bytes {
+    /// No memory at all.
+    pub const ZERO: Self = Self(0);
+
     /// `bytes` bytes.
     #[must_use]
     pub const fn new(bytes: u64) -> Self {
@@ -191,6 +196,35 @@ impl Bytes {
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// What is left after `other` is taken away; nothing if `other` is larger.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// `self * ratio`, rounded down.
+    #[must_use]
+    pub fn scale_floor(self, ratio: Ratio) -> Self {
+        Self(mul_div_floor(self.0, ratio.0, Ratio::ONE.0))
+    }
+
+    /// With the largest unit that leaves no rest.
+    #[must_use]
+    pub fn in_words(self) -> alloc::string::String {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.into_iter().find(|(bits, _)| self.0 > 0 && self.0.trailing_zeros() >= *bits) {
+            Some((bits, unit)) => alloc::format!("{} {unit}", self.0 >> bits),
+            None => alloc::format!("{} B", self.0),
+        }
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
     }
 }
 

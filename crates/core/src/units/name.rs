@@ -1,4 +1,4 @@
-//! The names of pods and workloads: shared text, cheap to clone, compared as text.
+//! The names of pods, workloads and virtual machines: shared text, cheap to clone, compared as text.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -11,7 +11,11 @@ pub struct PodUid(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkloadKey(Arc<str>);
 
-// === impl PodUid, WorkloadKey ===
+/// The name of a virtual machine, wherever it runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VmName(Arc<str>);
+
+// === impl PodUid, WorkloadKey, VmName ===
 
 impl PodUid {
     /// A uid as the outside spells it.
@@ -48,6 +52,26 @@ impl WorkloadKey {
 }
 
 impl fmt::Display for WorkloadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl VmName {
+    /// A name as the outside spells it.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self(Arc::from(name))
+    }
+
+    /// The name as the outside spells it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for VmName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
