@@ -24,3 +24,4 @@ pub mod rng;
 pub mod smooth;
 pub mod tenant;
 pub mod units;
+pub mod vm;
