@@ -59,7 +59,11 @@ fn step(ledger: &mut Ledger, now: Moment, verb: &str, rest: &[&str]) -> Option<S
     let second = || amount(rest[1]);
     match verb {
         "started" => ledger.vm_started(vm, vm_terms(rest), second()),
-        "found" => ledger.vm_found(vm, vm_terms(rest), second()),
+        "found" => {
+            let terms = vm_terms(rest);
+            let most = value(rest, "most").map_or(terms.max, amount);
+            ledger.vm_found(vm, terms, second(), most);
+        }
         "changed" => ledger.vm_changed(&vm, vm_terms(rest)),
         "seen" => ledger.vm_seen(&vm, second()),
         "moved" => ledger.vm_moved(&vm, now),

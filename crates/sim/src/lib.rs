@@ -10,7 +10,8 @@
 //! For proofs: [`random`] makes markets and sequences of facts from a seed, [`mod@reference`]
 //! answers the same questions as the core in slower and plainer ways, [`fact`] is what happens to a
 //! node as plain data, [`watch`] holds a node to its promises, [`closed`] counts what becomes of a
-//! simulated one period by period, and [`shrink`] makes a failing sequence short.
+//! simulated one period by period, [`vms`] is a node of virtual machines over a network that fails,
+//! and [`shrink`] makes a failing sequence short.
 //!
 //! Always: the same seed gives the same result on every machine and on any number of threads.
 #![forbid(unsafe_code)]
@@ -36,4 +37,5 @@ pub mod scenario;
 pub mod shrink;
 pub mod target;
 pub mod tune;
+pub mod vms;
 pub mod watch;

@@ -246,12 +246,14 @@ impl Ledger {
         self.vms.insert(vm, Vm::new(terms, using));
     }
 
-    /// A machine was here before this ledger began. What it was permitted is not known.
-    pub fn vm_found(&mut self, vm: VmName, terms: VmTerms, using: Resources) {
+    /// A machine was here before this ledger began. What it was permitted is not known, but at most
+    /// `most`: its maximum, or where that was lowered, the one before, until an answer has permitted
+    /// no more than the new one. Who serves permits has to remember that beside the machine.
+    pub fn vm_found(&mut self, vm: VmName, terms: VmTerms, using: Resources, most: Resources) {
         let mut found = Vm::new(terms, using);
         if terms.scales {
             found.unheard = true;
-            found.held = terms.max.max(using);
+            found.held = most.max(terms.max).max(using);
         }
         self.vms.insert(vm, found);
     }

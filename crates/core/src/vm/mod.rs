@@ -236,9 +236,14 @@ impl Agent {
         self.scheduler.permit = Some(permit);
         self.scheduler.more_at = None;
         if answer.migrate {
+            if !self.is_moving {
+                self.notes.push(Note::Moving);
+            }
             self.is_moving = true;
-            self.notes.push(Note::Moving);
-        } else if permit != asked {
+            return;
+        }
+        self.move_failed();
+        if permit != asked {
             let again_at = now + self.settings.ask_more_after;
             self.scheduler.more_at = Some(again_at);
             self.notes.push(Note::GrantedLess { asked, permit, again_at });
@@ -259,7 +264,8 @@ impl Agent {
     /// The informant listens to this agent.
     pub fn informant_resumed(&mut self) {
         if self.informant.presence == Presence::Suspended {
-            // Another agent may have done anything meanwhile.
+            // Another agent may have done anything meanwhile, and a move may have begun or ended.
+            self.is_moving = false;
             self.machine.forget();
             self.scheduler.line = Line::FREE;
             self.scheduler.permit = None;
@@ -312,11 +318,13 @@ impl Agent {
         }
     }
 
-    /// The machine was to move to another node, and stays.
+    /// The machine was to move to another node, and stays. An answer without a move says the same.
     pub fn move_failed(&mut self) {
         if self.is_moving {
             self.is_moving = false;
             self.machine.forget();
+            // An answer that is under way may be older than the end of the move.
+            self.scheduler.line = Line::FREE;
             self.scheduler.met = false;
             self.informant.agreed = None;
         }

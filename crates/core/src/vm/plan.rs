@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::units::{Moment, Resources};
 
-use super::parties::{MachineRequest, Presence, Question, RequestId, Told};
+use super::parties::{MachineRequest, Presence, Question, Range, RequestId, Told};
 use super::{Action, Agent, GoalFrom, Note, Outcome};
 
 impl Agent {
@@ -20,7 +20,12 @@ impl Agent {
         self.requested = self.requested.filter(|(_, until)| *until > now);
         self.denied = self.denied.filter(|(_, until)| *until > now);
         let mut actions = Vec::new();
-        if self.may_act() {
+        if self.informant.presence == Presence::Suspended {
+            // Another agent acts.
+        } else if self.is_moving {
+            // The scheduler is still asked, for nothing new: it says when the move is off.
+            actions.extend(self.plan_scheduler(None, now));
+        } else {
             let goal = self.goal(now);
             if let Some(goal) = goal {
                 self.note_what_is_missing(goal.amount, goal.from == GoalFrom::NoMetrics);
@@ -28,15 +33,10 @@ impl Agent {
             let amount = goal.map(|goal| goal.amount);
             actions.extend(self.plan_machine(amount, now));
             actions.extend(amount.and_then(|goal| self.plan_informant(goal, now)));
-            actions.extend(amount.and_then(|goal| self.plan_scheduler(goal, now)));
+            actions.extend(self.plan_scheduler(amount, now));
         }
         let notes = core::mem::take(&mut self.notes);
         Outcome { actions, notes, wake_at: self.wake_at(now) }
-    }
-
-    /// Whether this agent is the one that acts, on a machine that stays where it is.
-    fn may_act(&self) -> bool {
-        !self.is_moving && self.informant.presence != Presence::Suspended
     }
 
     fn give_up_overdue(&mut self, now: Moment) {
@@ -102,9 +102,12 @@ impl Agent {
         if !is_active || !self.machine.fenced || !self.informant.line.is_free(now) {
             return None;
         }
-        let low = self.machine.range()?.low;
+        let Range { using, low, .. } = self.machine.range()?;
         let Some(agreed) = self.informant.agreed else {
-            return Some(self.tell(low, now));
+            // A guest that is new counts on what it has. To be told of less would be to be asked,
+            // so it is told nothing before that is certain.
+            let settled = self.machine.open.is_none() && !self.machine.stale;
+            return settled.then(|| self.tell(using, now));
         };
         let up = Resources::of(|resource| {
             let agreed = agreed.get(resource);
@@ -142,7 +145,7 @@ impl Agent {
 
     // === The scheduler ===
 
-    fn plan_scheduler(&mut self, goal: Resources, now: Moment) -> Option<Action> {
+    fn plan_scheduler(&mut self, goal: Option<Resources>, now: Moment) -> Option<Action> {
         let scheduler = &self.scheduler;
         if !scheduler.present || !self.machine.fenced || !scheduler.line.is_free(now) {
             return None;
@@ -150,7 +153,7 @@ impl Agent {
         let high = self.machine.range()?.high;
         let held = scheduler.permit.unwrap_or(high);
         // A scheduler that is not known yet is first told what there is.
-        let mut wanted = if scheduler.met { goal.max(high) } else { high };
+        let mut wanted = goal.filter(|_| scheduler.met).map_or(high, |goal| goal.max(high));
         if scheduler.met && scheduler.more_at.is_some_and(|at| at > now) {
             wanted = wanted.min(held.max(high));
         }
@@ -174,23 +177,24 @@ impl Agent {
     // === Time ===
 
     fn wake_at(&self, now: Moment) -> Option<Moment> {
-        if !self.may_act() {
+        let tick = self.scheduler.asked_at.map(|at| at + self.settings.ask_every);
+        let tick = tick.filter(|_| self.scheduler.present && self.scheduler.line.flight.is_none());
+        let asking = self.scheduler.line.timers().into_iter().chain([tick]).flatten();
+        let asking = asking.filter(|at| *at > now).min();
+        if self.informant.presence == Presence::Suspended {
             return None;
         }
-        let tick = self.scheduler.asked_at.map(|at| at + self.settings.ask_every);
+        if self.is_moving {
+            return asking;
+        }
         let others = [
-            tick.filter(|_| self.scheduler.present && self.scheduler.line.flight.is_none()),
             self.scheduler.more_at,
             self.requested.map(|(_, until)| until),
             self.denied.map(|(_, until)| until),
         ];
-        let lines = [
-            self.machine.line.timers(),
-            self.scheduler.line.timers(),
-            self.informant.line.timers(),
-        ];
-        let timers = lines.into_iter().flatten().chain(others);
-        timers.flatten().filter(|at| *at > now).min()
+        let lines = [self.machine.line.timers(), self.informant.line.timers()];
+        let timers = lines.into_iter().flatten().chain(others).flatten();
+        timers.filter(|at| *at > now).chain(asking).min()
     }
 
     fn new_id(&mut self) -> RequestId {
