@@ -102,8 +102,8 @@ mod tests {
             76..82 => Event::Pass(within(rng, 1, 4000)),
             82..92 => Event::Load(vm, amount * 10),
             92..94 => Event::Needs(vm, amount / 2),
-            94..96 => Event::GuestAsks(vm),
-            96 => Event::Watch(vm),
+            94 => Event::GuestAsks(vm),
+            95..97 => Event::Watch(vm),
             97 => Event::MoveFails(vm),
             _ => Event::Connect(vm),
         }

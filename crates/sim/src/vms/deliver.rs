@@ -26,6 +26,7 @@ impl Town {
             | Letter::Refusal(_)
             | Letter::IsRead(_)
             | Letter::IsPatched(_)
+            | Letter::Watched(_)
             | Letter::NotPatched
             | Letter::Agreed(_)
             | Letter::Heard
@@ -111,7 +112,11 @@ impl Town {
             }
             Letter::Ask(_) | Letter::Answer(_) | Letter::Refusal(_) | Letter::Read => return,
             Letter::Patch { .. } | Letter::IsRead(_) | Letter::IsPatched(_) => return,
-            Letter::NotPatched | Letter::Agreed(_) | Letter::Heard | Letter::Unknown => return,
+            Letter::Watched(_)
+            | Letter::NotPatched
+            | Letter::Agreed(_)
+            | Letter::Heard
+            | Letter::Unknown => return,
         };
         self.answer(mail, letter);
     }
@@ -129,6 +134,7 @@ impl Town {
             Letter::Refusal(newest) => agent.permit_failed(id, newest, now),
             Letter::IsRead(seen) => agent.vm_read(id, seen),
             Letter::IsPatched(seen) => agent.vm_patched(id, seen),
+            Letter::Watched(seen) => agent.vm_seen(seen),
             Letter::NotPatched => agent.vm_failed(id, now),
             Letter::Agreed(_) | Letter::Heard if mail.other_life != vm.guest.life => return,
             Letter::Agreed(agrees) => agent.downscale_answered(id, agrees, now),

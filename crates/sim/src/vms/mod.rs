@@ -98,7 +98,7 @@ pub enum Event {
     Suspend(usize),
     /// The move of a machine fails.
     MoveFails(usize),
-    /// A watch shows a machine to its agent and to the scheduler.
+    /// A watch shows a machine to the scheduler, and writes to its agent about it.
     Watch(usize),
 }
 
@@ -157,6 +157,7 @@ enum Letter {
     },
     IsRead(Seen),
     IsPatched(Seen),
+    Watched(Seen),
     NotPatched,
     Down(Resources),
     Up(Resources),
@@ -301,12 +302,12 @@ impl Town {
             Event::MoveFails(place) => self.fail_move(vm(place)),
             Event::Watch(place) => {
                 let place = vm(place);
-                let seen = self.vms[place].machine;
-                self.vms[place].agent.vm_seen(seen);
+                let Vm { name, machine, agent_life, .. } = &self.vms[place];
                 if let Some(ledger) = &mut self.ledger {
-                    ledger.vm_seen(&self.vms[place].name, seen.using);
+                    ledger.vm_seen(name, machine.using);
                 }
-                self.step(place);
+                let (letter, agent_life) = (Letter::Watched(*machine), *agent_life);
+                self.post(Mail { vm: place, agent_life, other_life: 0, id: RequestId(0), letter });
             }
         }
     }

@@ -35,6 +35,7 @@ impl Town {
             | Letter::Read
             | Letter::IsRead(_)
             | Letter::IsPatched(_)
+            | Letter::Watched(_)
             | Letter::NotPatched
             | Letter::Down(_)
             | Letter::Up(_)
