@@ -3,13 +3,17 @@
 //! libFuzzer calls the checks through `targets/`, on nightly; `tests/corpus.rs` calls them over the
 //! committed corpus, on stable. A check fails by panicking.
 
+use serde::Serialize;
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
 use walras_core::parse;
+use walras_core::permit::{Ask, Ledger, PerResource, Terms, VmTerms};
 use walras_core::profile::{CapRule, Profile, ProfileName};
-use walras_core::units::Millicores;
+use walras_core::units::{Bytes, ComputeUnit, Millicores, Moment, Ratio, Resources};
 use walras_wire::json::Lines;
 use walras_wire::replay::{Replay, TickLine, parse_line};
+use walras_wire::vm::informant::{self, ResourceMessage};
+use walras_wire::vm::permit;
 
 /// One fuzz target.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "load_table", run: load_table },
     Check { name: "clear_input", run: clear_input },
     Check { name: "replay_input", run: replay_input },
+    Check { name: "vm_messages", run: vm_messages },
 ];
 
 /// `cpu.stat` of both layouts; the two files of v1 are separated by a zero byte.
@@ -149,6 +154,59 @@ pub fn replay_input(bytes: &[u8]) {
         }
     }
     drop(replay.end());
+}
+
+/// Every message about virtual machines that is accepted is written so that it is read as the same;
+/// and whatever is asked for, a ledger permits no more than there is.
+pub fn vm_messages(bytes: &[u8]) {
+    if let Ok(request) = permit::read_request(bytes) {
+        let written = again(&request);
+        assert_eq!(permit::read_request(&written).expect("what was written is read"), request);
+        permitted(&request.ask(Bytes::new(1 << 30), Some(1)));
+    }
+    if let Ok(response) = permit::read_response(bytes) {
+        let written = again(&response);
+        assert_eq!(permit::read_response(&written).expect("what was written is read"), response);
+    }
+    if let Ok(agent) = informant::read_agent(bytes) {
+        let written = again(&agent);
+        assert_eq!(informant::read_agent(&written).expect("what was written is read"), agent);
+    }
+    if let Ok(message) = informant::read_numbered::<ResourceMessage>(bytes) {
+        let written = again(&message);
+        let read = informant::read_numbered(&written).expect("what was written is read");
+        assert_eq!(message, read);
+    }
+    drop(informant::read::<informant::DownscaleResult>(bytes));
+    drop(informant::read::<informant::MoreResources>(bytes));
+    drop(informant::read::<informant::InformantDesc>(bytes));
+}
+
+fn again(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("messages can be written")
+}
+
+/// Asks a ledger on a node of 4 CPUs and 16 GiB, twice.
+fn permitted(ask: &Ask) {
+    let most = Resources::new(Millicores::from_cores(4), Bytes::new(16 << 30));
+    let one = Resources::new(Millicores::new(250), Bytes::new(1 << 30));
+    let mut ledger = Ledger::new(Terms {
+        capacity: most,
+        overcommit: PerResource::both(Ratio::ONE),
+        watermark: PerResource::both(Ratio::ONE),
+        system: Resources::ZERO,
+        unit: ComputeUnit::new(one).expect("neither is zero"),
+        moves_at_once: 1,
+    });
+    let terms = VmTerms { max: most, scales: true, may_move: true };
+    ledger.vm_found(ask.vm.clone(), terms, one, most);
+    for sequence in [1, 2] {
+        let ask = Ask { sequence: Some(sequence), ..ask.clone() };
+        if let Ok(answer) = ledger.ask(&ask, Moment::ORIGIN) {
+            assert!(answer.permit.fits(ask.wanted), "{answer:?} to {ask:?}");
+            assert!(ledger.standing().held.fits(most), "{answer:?} to {ask:?}");
+        }
+    }
 }
 
 /// The limits in force, in uid order.

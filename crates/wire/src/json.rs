@@ -39,6 +39,12 @@ pub enum ReadError {
     /// It is a document of more than [`DOCUMENT_MAX`] bytes.
     #[error("more than {} MiB of input", DOCUMENT_MAX >> 20)]
     DocumentTooLong,
+    /// It is a message of more bytes than one of its kind has.
+    #[error("a message of more than {most} bytes")]
+    MessageTooLong {
+        /// How many it may have.
+        most: usize,
+    },
     /// It is a line of more than [`LINE_MAX`] bytes.
     #[error("line {line}: longer than {LINE_MAX} bytes")]
     LineTooLong {
@@ -101,6 +107,14 @@ fn document_up_to<T: DeserializeOwned>(limit: u64, reader: impl Read) -> Result<
             near: bounded.near(),
         })
     })
+}
+
+/// Reads one message of at most so many bytes, all of it.
+pub(crate) fn message<T: DeserializeOwned>(bytes: &[u8], most: usize) -> Result<T, ReadError> {
+    if bytes.len() > most {
+        return Err(ReadError::MessageTooLong { most });
+    }
+    document_up_to(wide(most), bytes)
 }
 
 /// Reads one line, all of it.

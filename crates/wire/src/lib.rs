@@ -19,3 +19,4 @@ mod schema;
 pub mod settings;
 pub mod state;
 pub mod suggest;
+pub mod vm;
