@@ -1,0 +1,12 @@
+//! The Brain: small models that score nodes for a pod from what the nodes measure of themselves.
+//!
+//! `features` turns telemetry and a pod into the 26 numbers that a model sees, for training and
+//! serving alike. Bytes go in and come out; this crate opens no file, asks no clock and draws no
+//! randomness but from a seed. Without a model, and for a node whose telemetry is no number, the
+//! answer is a neutral 50 with confidence 0.
+//!
+//! `unsafe` is denied everywhere but in `simd`, whose header says what it is needed for.
+#![deny(unsafe_code)]
+
+pub mod features;
+mod number;
