@@ -1,7 +1,8 @@
 //! The Brain: small models that score nodes for a pod from what the nodes measure of themselves.
 //!
 //! `features` turns telemetry and a pod into the 26 numbers that a model sees, for training and
-//! serving alike. Bytes go in and come out; this crate opens no file, asks no clock and draws no
+//! serving alike. `model` scores a batch of nodes with a perceptron (`mlp`) or boosted trees
+//! (`forest`). Bytes go in and come out; this crate opens no file, asks no clock and draws no
 //! randomness but from a seed. Without a model, and for a node whose telemetry is no number, the
 //! answer is a neutral 50 with confidence 0.
 //!
@@ -9,4 +10,12 @@
 #![deny(unsafe_code)]
 
 pub mod features;
+pub mod forest;
+pub mod mlp;
+pub mod model;
 mod number;
+pub mod random;
+mod simd;
+pub mod verdict;
+
+pub use simd::Kernel;

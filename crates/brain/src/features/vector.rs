@@ -46,17 +46,34 @@ pub fn node_vector(
     filler: Filler,
 ) -> Result<[f32; NODE_FEATURES], BadTelemetry> {
     let mut vector = [0.0; NODE_FEATURES];
-    for (slot, feature) in vector.iter_mut().zip(order.node_features()) {
-        *slot = match node.get(feature) {
-            Some(value) if !value.is_finite() => return Err(BadTelemetry { feature, value }),
-            Some(value) => in_range(feature, value),
-            None => match filler {
-                Filler::Typical => in_range(feature, feature.about().missing),
-                Filler::Nan => f32::NAN,
-            },
+    let mut unfit = false;
+    for (slot, feature) in vector.iter_mut().zip(NodeFeature::ALL) {
+        let value = node.get(feature);
+        unfit |= value.is_some_and(|value| !value.is_finite());
+        *slot = match (value, filler) {
+            (Some(value), _) => in_range(feature, value),
+            (None, Filler::Typical) => in_range(feature, feature.about().missing),
+            (None, Filler::Nan) => f32::NAN,
         };
     }
+    if unfit {
+        return Err(bad(node));
+    }
+    match order {
+        Order::Document => {}
+        // Cost, spot, risk, zone becomes cost, zone, risk, spot.
+        Order::Kubeattention => vector.swap(12, 14),
+    }
     Ok(vector)
+}
+
+/// The first feature that is no number.
+fn bad(node: &NodeFacts) -> BadTelemetry {
+    let measured = NodeFeature::ALL.into_iter();
+    let measured = measured.filter_map(|feature| Some((feature, node.get(feature)?)));
+    let mut unfit = measured.filter(|(_, value)| !value.is_finite());
+    let (feature, value) = unfit.next().unwrap_or((NodeFeature::CpuUtilization, f64::NAN));
+    BadTelemetry { feature, value }
 }
 
 /// A pod as a model sees it.
@@ -95,6 +112,7 @@ pub fn raw_names(names: &[String]) -> Result<Order, (usize, Option<String>)> {
     Err((place, names.get(place).cloned()))
 }
 
+#[inline]
 fn in_range(feature: NodeFeature, value: f64) -> f32 {
     let about = feature.about();
     narrow(((value - about.low) / (about.high - about.low)).clamp(0.0, 1.0))
