@@ -9,8 +9,11 @@
 //! `unsafe` is denied everywhere but in `simd`, whose header says what it is needed for.
 #![deny(unsafe_code)]
 
+pub mod data;
+pub mod events;
 pub mod features;
 pub mod forest;
+pub mod label;
 pub mod mlp;
 pub mod model;
 mod number;
