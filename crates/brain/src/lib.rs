@@ -9,6 +9,7 @@
 //! `unsafe` is denied everywhere but in `simd`, whose header says what it is needed for.
 #![deny(unsafe_code)]
 
+pub mod confidence;
 pub mod data;
 pub mod events;
 pub mod features;
@@ -19,6 +20,7 @@ pub mod model;
 mod number;
 pub mod random;
 mod simd;
+pub mod train;
 pub mod verdict;
 
 pub use simd::Kernel;

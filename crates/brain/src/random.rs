@@ -2,8 +2,11 @@
 //!
 //! Nothing here is ever served.
 
+use std::collections::BTreeMap;
+
 use walras_core::rng::Rng;
 
+use crate::events::{Event, Outcome};
 use crate::features::{Criticality, FEATURES, NodeFacts, NodeFeature, PodFacts, Workload};
 use crate::forest::{Forest, Link, Node, Tree};
 use crate::mlp::{Mlp, Weights};
@@ -57,6 +60,65 @@ pub fn forest(rng: &mut Rng, trees: usize, depth: usize) -> Forest {
     });
     let grown = grown.collect();
     Forest::new(grown, 0.5, Link::Identity)
+}
+
+/// Placements in a made-up cluster, one a second: what became of a pod depends on how loaded its node
+/// was with what the pod needs, and on luck.
+pub fn events(rng: &mut Rng, count: usize, nodes_each: usize) -> Vec<Event> {
+    let placed = |time_ms: i64| {
+        let pod = pod(rng);
+        let nodes: BTreeMap<String, NodeFacts> =
+            (0..nodes_each).map(|place| (format!("node-{place}"), busy_node(rng))).collect();
+        let chosen = format!("node-{}", index(rng, nodes_each));
+        let outcome = outcome(rng, &pod, &nodes[&chosen]);
+        let id = format!("event-{time_ms}");
+        Event { time_ms, id, pod, nodes, chosen, outcome }
+    };
+    (0..i64::try_from(count).unwrap_or(i64::MAX)).map(|second| second * 1000).map(placed).collect()
+}
+
+/// A node whose features rise and fall together, as those of a busy machine do.
+fn busy_node(rng: &mut Rng) -> NodeFacts {
+    let busy = rng.unit();
+    let mut facts = NodeFacts::UNKNOWN;
+    for feature in NodeFeature::ALL {
+        let about = feature.about();
+        let share = if about.load { 0.6 * busy + 0.4 * rng.unit() } else { rng.unit() };
+        let share = if feature == NodeFeature::IsSpotInstance { share.round() } else { share };
+        // Counters of the hardware are rare.
+        let rare = matches!(
+            feature,
+            NodeFeature::MemoryBandwidthGbps
+                | NodeFeature::L3CacheMissRate
+                | NodeFeature::L3CacheOccupancyMb
+        );
+        if rng.below(10) >= if rare { 5 } else { 0 } {
+            facts = facts.with(feature, about.low + (about.high - about.low) * share);
+        }
+    }
+    facts
+}
+
+fn outcome(rng: &mut Rng, pod: &PodFacts, node: &NodeFacts) -> Outcome {
+    let share = |feature: NodeFeature| node.get_or_missing(feature) / feature.about().high;
+    let needed = match pod.workload {
+        Workload::CpuBound => share(NodeFeature::CpuUtilization),
+        Workload::MemoryBound => share(NodeFeature::MemoryUtilization),
+        Workload::IoBound => share(NodeFeature::DiskIoWaitMs),
+        Workload::Balanced | Workload::Unknown => {
+            f64::midpoint(share(NodeFeature::CpuUtilization), share(NodeFeature::MemoryUtilization))
+        }
+    };
+    let risk = ((needed - 0.6) * 3.0).clamp(0.02, 0.98);
+    if rng.unit() >= risk {
+        return Outcome::Running;
+    }
+    match rng.below(4) {
+        0 => Outcome::OomKilled,
+        1 => Outcome::Evicted,
+        2 => Outcome::Restarted,
+        _ => Outcome::Terminated,
+    }
 }
 
 fn grow(rng: &mut Rng, levels: usize, nodes: &mut Vec<Node>) -> u32 {

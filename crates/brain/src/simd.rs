@@ -32,6 +32,15 @@ pub(crate) struct Layer<const IN: usize, const BLOCK: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Kind);
 
+/// Something to compute. A trait, because only a function can be told to be inlined, and only what is
+/// inlined is compiled for its caller's processor.
+pub(crate) trait Work {
+    type Done;
+
+    /// To be marked `#[inline(always)]`, with all that it calls.
+    fn run(self) -> Self::Done;
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Portable,
@@ -61,6 +70,17 @@ impl Kernel {
             Kind::Portable => "portable",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2+fma",
+        }
+    }
+
+    /// Runs `work` as the compiler makes it for this processor's widest vectors. Nothing is fused
+    /// and no sum is taken in another order, so the result has the same bits on every machine.
+    pub(crate) fn widely<W: Work>(self, work: W) -> W::Done {
+        match self.0 {
+            Kind::Portable => work.run(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this kind exists only where the processor has AVX2.
+            Kind::Avx2 => unsafe { avx2::widely(work) },
         }
     }
 
@@ -190,8 +210,14 @@ mod avx2 {
         _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi8, _mm256_sub_ps,
     };
 
-    use super::{BinTile, Lanes, TREE_LANES, exp};
+    use super::{BinTile, Lanes, TREE_LANES, Work, exp};
     use crate::forest::PackedTree;
+
+    /// What is inlined here is compiled for AVX2, and without FMA.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn widely<W: Work>(work: W) -> W::Done {
+        work.run()
+    }
 
     /// The numbers of a tile in registers.
     type Registers = [__m256; 3];

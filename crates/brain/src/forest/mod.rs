@@ -5,9 +5,16 @@
 //! processor's vectors ([`Packed`]); both ways give the same bits, since both add the same leaves in
 //! the same order.
 
+mod bins;
+mod grow;
 mod packed;
+mod train;
 
+pub(crate) use bins::Bins;
+pub(crate) use grow::{GrowSettings, grow};
 pub(crate) use packed::{Packed, PackedTree};
+pub use train::TreeSettings;
+pub(crate) use train::train;
 
 use crate::features::FEATURES;
 

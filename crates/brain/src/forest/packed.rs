@@ -12,7 +12,7 @@ use crate::simd::{BIN_ROWS, BinTile, TREE_LANES};
 /// Levels of splits.
 const DEPTH: usize = 6;
 /// More cuts of one feature do not fit beside the two bins for what is missing.
-const CUTS: usize = 253;
+pub(super) const CUTS: usize = 253;
 /// What the search in eight steps looks at.
 const CUTS_PADDED: usize = 255;
 const MISSING_LEFT: i8 = i8::MIN;

@@ -4,6 +4,11 @@
 //! The pod is the same for all nodes of a batch, so its part of the first layer is computed once.
 //! A node's result does not depend on its neighbours in the batch, and no call allocates.
 
+mod train;
+
+pub use train::{MlpSettings, Round};
+pub(crate) use train::{hidden, scores, train};
+
 use crate::features::{FEATURES, NODE_FEATURES, POD_FEATURES};
 use crate::simd::{Kernel, LANES, Lanes, Layer};
 
