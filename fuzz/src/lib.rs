@@ -4,6 +4,10 @@
 //! committed corpus, on stable. A check fails by panicking.
 
 use serde::Serialize;
+use walras_brain::data::Rows;
+use walras_brain::features::{Filler, NodeFacts, Order, PodFacts};
+use walras_brain::label::LabelSettings;
+use walras_brain::verdict::Verdict;
 use walras_core::learn::{LearnConfig, QTable};
 use walras_core::node::{Loop, Node};
 use walras_core::parse;
@@ -36,6 +40,8 @@ pub const CHECKS: &[Check] = &[
     Check { name: "clear_input", run: clear_input },
     Check { name: "replay_input", run: replay_input },
     Check { name: "vm_messages", run: vm_messages },
+    Check { name: "load_model", run: load_model },
+    Check { name: "brain_events", run: brain_events },
 ];
 
 /// `cpu.stat` of both layouts; the two files of v1 are separated by a zero byte.
@@ -207,6 +213,35 @@ fn permitted(ask: &Ask) {
             assert!(ledger.standing().held.fits(most), "{answer:?} to {ask:?}");
         }
     }
+}
+
+/// A model of whatever kind that was accepted gives sane scores, and is the same after it was saved.
+pub fn load_model(bytes: &[u8]) {
+    for said in [None, Some(Order::Document), Some(Order::Kubeattention)] {
+        let Ok(file) = walras_brain::file::read(bytes, said) else {
+            continue;
+        };
+        let mut verdict = [Verdict::NO_MODEL];
+        file.model.score(&PodFacts::default(), &[NodeFacts::UNKNOWN], &mut verdict);
+        assert!((0.0..=100.0).contains(&verdict[0].score), "{verdict:?}");
+        assert!((0.0..=1.0).contains(&verdict[0].confidence), "{verdict:?}");
+        // A tree may be larger than our own format holds.
+        let Ok(saved) = walras_brain::file::write(&file) else {
+            continue;
+        };
+        let again = walras_brain::file::read(&saved, None).expect("what was saved is read");
+        assert_eq!(walras_brain::file::write(&again), Ok(saved));
+    }
+}
+
+/// Labels of events that were accepted are in their range, and inputs are numbers.
+pub fn brain_events(bytes: &[u8]) {
+    let events = walras_brain::events::read(bytes);
+    let rows = Rows::of(&events.events, &LabelSettings::default());
+    let matrix = rows.matrix(0..rows.rows.len(), Order::Document, Filler::Typical);
+    let matrix = matrix.expect("what is not finite is no event");
+    assert!(matrix.labels.iter().all(|label| (0.0..=1.0).contains(label)));
+    assert!(matrix.inputs.as_flattened().iter().all(|value| (0.0..=1.0).contains(value)));
 }
 
 /// The limits in force, in uid order.

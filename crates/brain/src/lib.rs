@@ -13,14 +13,18 @@ pub mod confidence;
 pub mod data;
 pub mod events;
 pub mod features;
+pub mod file;
 pub mod forest;
 pub mod label;
 pub mod mlp;
 pub mod model;
 mod number;
 pub mod random;
+mod sha256;
 mod simd;
+pub mod slot;
 pub mod train;
 pub mod verdict;
 
+pub use sha256::sha256;
 pub use simd::Kernel;
