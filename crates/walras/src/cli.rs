@@ -15,6 +15,7 @@ use walras_sim::scenario::trace::Format;
 
 #[cfg(feature = "kubernetes")]
 use crate::commands::agent::{AGENT_HELP, AgentArgs};
+use crate::commands::brain::BrainArgs;
 use crate::commands::clear::ClearArgs;
 #[cfg(feature = "kubernetes")]
 use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     /// Simulate: how the market and what people use instead do on the same load
     #[command(after_help = SIM_HELP, subcommand_required = true, arg_required_else_help = true)]
     Sim(SimArgs),
+    /// Train, judge and use the models that score nodes for pods
+    Brain(BrainArgs),
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     Host(HostArgs),

@@ -23,6 +23,8 @@ Examples:
   walras clear examples/market.json       who gets what, and why
   walras replay examples/incident.jsonl   what would have been decided, tick by tick
   walras sim run storms                   how the market does beside what people use instead
+  walras brain train events.jsonl --out brain.safetensors
+                                          learn which nodes were good for pods
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
   walras agent --dry-run                  watch a Kubernetes node: what would be changed, and why

@@ -1,4 +1,4 @@
-//! Where a report goes: a file that is there as a whole or not at all.
+//! Where a report or a model goes: a file that is there as a whole or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// The file that a report is written to.
+/// The file that a report or a model is written to.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: PathBuf,
@@ -19,7 +19,7 @@ impl Target {
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let refused = |what: &str| Failure::Input(format!("{}: {what}", path.display()));
         if path.is_dir() {
-            return Err(refused("is a folder; give the name of a file for the report"));
+            return Err(refused("is a folder; give the name of a file"));
         }
         let Some(name) = path.file_name() else {
             return Err(refused("is not the name of a file"));
@@ -39,8 +39,13 @@ impl Target {
 
     /// Writes the whole page, or leaves what was there before.
     pub(crate) fn write(&self, page: &str) -> Result<(), Failure> {
+        self.write_bytes(page.as_bytes())
+    }
+
+    /// Writes all of it, or leaves what was there before.
+    pub(crate) fn write_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         let written =
-            self.write_aside(page).and_then(|()| fs::rename(&self.unfinished, &self.path));
+            self.write_aside(bytes).and_then(|()| fs::rename(&self.unfinished, &self.path));
         written.map_err(|error| {
             // There may be nothing to remove, and the first error is the one to be told.
             fs::remove_file(&self.unfinished).ok();
@@ -49,9 +54,9 @@ impl Target {
         })
     }
 
-    fn write_aside(&self, page: &str) -> io::Result<()> {
+    fn write_aside(&self, bytes: &[u8]) -> io::Result<()> {
         let mut file = File::create_new(&self.unfinished)?;
-        file.write_all(page.as_bytes())?;
+        file.write_all(bytes)?;
         file.sync_all()
     }
 }
@@ -97,9 +102,7 @@ mod tests {
             Err(Failure::Input(message)) => message,
             other => panic!("{other:?}"),
         };
-        assert!(
-            told(folder.path()).ends_with("is a folder; give the name of a file for the report")
-        );
+        assert!(told(folder.path()).ends_with("is a folder; give the name of a file"));
         assert!(
             told(&folder.path().join("no/page.html")).contains("page.html: there is no folder ")
         );

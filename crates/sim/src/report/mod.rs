@@ -3,6 +3,7 @@
 //! Pure functions of data: the same results make the same text, byte for byte. The page is one
 //! file without anything from elsewhere, and needs no script.
 
+pub mod chart;
 mod frame;
 mod frontier;
 mod html;

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "kubernetes")]
 pub(crate) mod agent;
+pub(crate) mod brain;
 pub(crate) mod clear;
 mod completions;
 #[cfg(feature = "kubernetes")]
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Clear(args) => clear::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
+        Command::Brain(args) => brain::run(args),
         Command::Host(args) => host::run(args),
         #[cfg(feature = "kubernetes")]
         Command::Controller(args) => controller::run(args),

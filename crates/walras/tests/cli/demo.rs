@@ -50,7 +50,7 @@ fn what_makes_no_sense_is_refused_before_anything_starts() {
     for (arguments, expected) in [
         (&["--seconds", "1"][..], "1 is not in 2..=600"),
         (&["--seconds", "soon"], "invalid value 'soon'"),
-        (&["--report", "docs"], "docs: is a folder; give the name of a file for the report"),
+        (&["--report", "docs"], "docs: is a folder; give the name of a file"),
         (&["--report", "no/such/page.html"], "there is no folder no/such"),
         (&["--fast"], "unexpected argument '--fast'"),
     ] {

@@ -289,7 +289,7 @@ fn bad_files_are_refused_with_what_is_wrong() {
 #[test]
 fn a_report_that_cannot_be_written_is_refused_before_anything_is_run() {
     let stderr = refused(&[TINY, "--report", "crates"]);
-    assert_eq!(stderr, "error: crates: is a folder; give the name of a file for the report\n");
+    assert_eq!(stderr, "error: crates: is a folder; give the name of a file\n");
     let stderr = refused(&[TINY, "--report", "nowhere/page.html"]);
     assert_eq!(stderr, "error: nowhere/page.html: there is no folder nowhere\n");
 }
