@@ -112,10 +112,22 @@ pub fn raw_names(names: &[String]) -> Result<Order, (usize, Option<String>)> {
     Err((place, names.get(place).cloned()))
 }
 
+/// One over the width of each range: a product is several times faster than a quotient, and the same
+/// once it has 32 bits.
+const SCALES: [f64; NODE_FEATURES] = {
+    let mut scales = [0.0; NODE_FEATURES];
+    let mut place = 0;
+    while place < NODE_FEATURES {
+        let about = NodeFeature::ALL[place].about();
+        scales[place] = 1.0 / (about.high - about.low);
+        place += 1;
+    }
+    scales
+};
+
 #[inline]
 fn in_range(feature: NodeFeature, value: f64) -> f32 {
-    let about = feature.about();
-    narrow(((value - about.low) / (about.high - about.low)).clamp(0.0, 1.0))
+    narrow(((value - feature.about().low) * SCALES[feature as usize]).clamp(0.0, 1.0))
 }
 
 fn as_number(amount: u64) -> f64 {

@@ -106,11 +106,11 @@ fn judged(model: &str, data: &str, folder: &Path) {
     let same = json_of(&["brain", "eval", model, data, "--json"]);
     assert_eq!((&same["judged_by"], &same["judgement"]["rows"]), (&json!("test"), &json!(69)));
     let other = path(folder, "other.jsonl");
-    fs::write(&other, events(30)).unwrap();
+    fs::write(&other, events(30)).expect("a file can be written");
     let page = path(folder, "judged.html");
     let text = stdout_of(walras(&["brain", "eval", model, &other, "--report", &page]));
     assert!(text.contains("judged by 90 rows of 30 events: all events"), "{text}");
-    assert!(fs::read_to_string(page).unwrap().contains("<svg"));
+    assert!(fs::read_to_string(page).expect("the page is there").contains("<svg"));
 }
 
 #[test]
