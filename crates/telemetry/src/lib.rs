@@ -4,7 +4,8 @@
 //! A [`sampler::Sampler`] looks at this machine, or at a part of it, and makes a
 //! [`snapshot::Snapshot`] of two looks: every [`metric::Metric`] with its source, and with the
 //! reason where it was not measured. Reading is apart from computing: [`counters::figures`] makes
-//! figures of counters and of nothing else.
+//! figures of counters and of nothing else. What `/proc` does not tell, [`ebpf::Probes`] count in
+//! the kernel where they may.
 //!
 //! `unsafe` is denied but in one small module, `hardware/syscall.rs`, for the one call to the
 //! kernel that no safe library makes.
@@ -12,6 +13,7 @@
 
 pub mod counters;
 pub mod cpu_set;
+pub mod ebpf;
 mod hardware;
 pub mod histogram;
 pub mod metadata;

@@ -1,9 +1,11 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
 //! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
-//! image; `man` writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
+//! image; `bpf` compiles eBPF programs; `man` writes the man pages. See `docs/testing.md`,
+//! `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
+mod bpf;
 mod facts;
 mod guest;
 mod lease;
@@ -55,6 +57,12 @@ enum Task {
         #[arg(long, value_name = "FILE.tar")]
         out: Option<PathBuf>,
     },
+    /// Compile the eBPF programs that are committed; needs clang-14 and llvm-14
+    Bpf {
+        /// Only say whether what is committed is what the sources make
+        #[arg(long)]
+        check: bool,
+    },
     /// Write the man pages of `walras` and its subcommands
     Man {
         /// The folder to write to [default: `man` in the target folder]
@@ -69,6 +77,7 @@ fn main() -> ExitCode {
         Task::Test { tiers, list: false, fuzz_seconds } => run::test(&tiers, fuzz_seconds),
         Task::Testbed { args } => testbed::call(&args),
         Task::Image { out } => testbed::image(out),
+        Task::Bpf { check } => bpf::compile(check),
         Task::Man { out } => man::write(out),
     };
     done.unwrap_or_else(|error| {

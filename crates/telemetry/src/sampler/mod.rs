@@ -18,16 +18,21 @@ use walras_core::units::Moment;
 
 use crate::counters::{Counters, GroupCpu, MemoryUse, figures};
 use crate::cpu_set::CpuSet;
+use crate::ebpf::{Probes, Reason};
 use crate::hardware::Hardware;
 use crate::metadata::Metadata;
 use crate::metric::Metric;
 use crate::parse;
+use crate::rate::{count, seconds_between};
 use crate::reading::{Seen, Unavailable};
-use crate::snapshot::{Snapshot, Source};
+use crate::snapshot::{Drops, Snapshot, Source};
 
 use self::devices::Devices;
 pub(crate) use self::file::{KeptFile, text_of};
 use self::groups::Groups;
+
+/// So many reasons why packets were thrown away are told.
+const REASONS_TOLD: usize = 10;
 
 /// Which part of a machine is the node.
 #[derive(Clone, Debug, Default)]
@@ -64,10 +69,12 @@ pub struct Sampler {
     groups: Option<Groups>,
     own: Option<Group>,
     hardware: Hardware,
+    probes: Seen<Probes>,
     /// The last two looks; the older one is there from the second on.
     newer: Counters,
     older: Counters,
     looks: u64,
+    reasons: [Vec<Reason>; 2],
     buffer: Vec<u8>,
 }
 
@@ -116,11 +123,11 @@ impl Scope {
 // === impl Sampler ===
 
 impl Sampler {
-    /// Looks at what `scope` says.
+    /// Looks at what `scope` says. `probes` are our programs in the kernel, or why there
+    /// are none.
     #[must_use]
-    pub fn new(scope: Scope, roots: Roots) -> Self {
-        let why = Unavailable::Absent { what: "eBPF program of ours" };
-        let nothing = Counters::missing(Moment::ORIGIN, why);
+    pub fn new(scope: Scope, roots: Roots, probes: Seen<Probes>) -> Self {
+        let nothing = Counters::missing(Moment::ORIGIN, Unavailable::FirstLook);
         let own = roots.layout.as_ref().filter(|_| scope.group != CgroupPath::ROOT);
         Self {
             files: Files::of(&scope, &roots),
@@ -129,9 +136,11 @@ impl Sampler {
             groups: roots.layout.clone().map(|layout| Groups::new(layout, scope.group.clone())),
             own: own.and_then(|layout| Group::open(layout, &scope.group).ok()),
             hardware: Hardware::open(&roots.sys, scope.cpus.as_ref(), scope.is_all()),
+            probes,
             older: nothing.clone(),
             newer: nothing,
             looks: 0,
+            reasons: [Vec::new(), Vec::new()],
             buffer: Vec::new(),
             scope,
             roots,
@@ -152,6 +161,7 @@ impl Sampler {
         self.newer.memory_moved_bytes = self.hardware.memory_moved_bytes();
         self.newer.cache = self.hardware.cache();
         self.newer.cache_occupied_bytes = self.hardware.cache_occupied_bytes();
+        self.look_at_probes();
     }
 
     /// What was counted at the last look.
@@ -171,6 +181,7 @@ impl Sampler {
         }
         metadata.put(&mut snapshot);
         snapshot.over = older.map(|older| self.newer.at.since(older.at));
+        snapshot.drops = older.map(|older| self.drops(older)).unwrap_or_default();
         snapshot
     }
 
@@ -191,11 +202,12 @@ impl Sampler {
             }
             Metric::CostIndex | Metric::Spot | Metric::InterruptionRisk => Source::Labels,
             Metric::ZoneDiversity => Source::Cluster,
-            Metric::ContextSwitches => Source::ProcStat,
+            Metric::ContextSwitches if self.probes.is_err() => Source::ProcStat,
             Metric::RunQueueMean
             | Metric::RunQueueTail
             | Metric::BlockMean
             | Metric::BlockTail
+            | Metric::ContextSwitches
             | Metric::PacketsFreed => Source::Ebpf,
             Metric::CpuPressure | Metric::MemoryPressure | Metric::IoPressure => {
                 or_group(Source::ProcPressure)
@@ -308,6 +320,58 @@ impl Sampler {
             let total = |text: &[u8]| Some(cpu_pressure(text).ok()?.some.total.as_us());
             *stalled = file.parsed(buffer, total);
         }
+    }
+
+    fn look_at_probes(&mut self) {
+        let Self { newer, probes, scope, reasons, .. } = self;
+        let [older_reasons, newer_reasons] = reasons;
+        std::mem::swap(older_reasons, newer_reasons);
+        newer_reasons.clear();
+        let probes = match probes {
+            Ok(probes) => probes,
+            Err(why) => {
+                (newer.run_queue, newer.block, newer.freed) = (Err(*why), Err(*why), Err(*why));
+                return;
+            }
+        };
+        if scope.has_cpus() {
+            let seen = probes.scheduling(scope.cpus.as_ref());
+            newer.switches = seen.map(|seen| seen.switches);
+            newer.run_queue = seen.map(|seen| seen.waits);
+        } else {
+            let why = Unavailable::NotOurs { what: "a CPU's run queue" };
+            (newer.switches, newer.run_queue) = (Err(why), Err(why));
+        }
+        let ours = newer.disks.items();
+        let is_ours = |device| ours.is_ok_and(|it| it.iter().any(|disk| disk.device == device));
+        newer.block = probes.block(is_ours);
+        newer.freed = probes.drops(scope.cpus.as_ref(), newer_reasons);
+    }
+
+    /// Why packets were thrown away between the last two looks.
+    fn drops(&self, older: &Counters) -> Vec<Drops> {
+        let (Ok(seconds), Ok(probes)) = (seconds_between(older.at, self.newer.at), &self.probes)
+        else {
+            return Vec::new();
+        };
+        let [then, now] = &self.reasons;
+        let before = |reason: &Reason| {
+            then.iter().find(|then| then.number == reason.number).map_or(0, |then| then.packets)
+        };
+        let mut drops: Vec<Drops> = now
+            .iter()
+            .map(|reason| (reason, reason.packets.saturating_sub(before(reason))))
+            .filter(|(_, packets)| *packets > 0)
+            .map(|(reason, packets)| Drops {
+                reason: probes.reason_name(reason.number),
+                per_second: count(packets) / seconds,
+            })
+            .collect();
+        drops.sort_by(|one, other| {
+            other.per_second.total_cmp(&one.per_second).then_with(|| one.reason.cmp(&other.reason))
+        });
+        drops.truncate(REASONS_TOLD);
+        drops
     }
 }
 

@@ -7,6 +7,8 @@ use super::*;
 use crate::metadata::Said;
 use crate::reading::Reading;
 
+const NO_PROBES: Seen<Probes> = Err(Unavailable::NotAllowed { what: "eBPF programs" });
+
 /// A machine made of plain files.
 struct Machine {
     folder: tempfile::TempDir,
@@ -62,7 +64,7 @@ impl Machine {
         let place = |name: &str| self.folder.path().join(name);
         let cgroup = place("sys/fs/cgroup");
         let layout = Some(Layout::at(Version::V2, cgroup.clone(), cgroup));
-        Sampler::new(scope, Roots { proc: place("proc"), sys: place("sys"), layout })
+        Sampler::new(scope, Roots { proc: place("proc"), sys: place("sys"), layout }, NO_PROBES)
     }
 }
 
@@ -110,7 +112,7 @@ fn a_whole_machine_is_measured() {
         (Metric::PacketDropRate, "0 by /proc/net/dev"),
         (Metric::ContextSwitches, "250 by /proc/stat"),
         (Metric::IoPressure, "0.25 by /proc/pressure"),
-        (Metric::RunQueueMean, "this kernel has no eBPF program of ours"),
+        (Metric::RunQueueMean, "this process may not use eBPF programs"),
         (Metric::CacheOccupancy, "this hardware shows no resctrl with monitoring"),
         (Metric::Spot, "spot is not set"),
     ] {
@@ -198,7 +200,8 @@ fn groups_of_the_first_version_have_files_of_their_own() {
         sys: machine.folder.path().join("sys"),
         layout,
     };
-    let mut sampler = Sampler::new(Scope { group: group("node"), ..Scope::default() }, roots);
+    let mut sampler =
+        Sampler::new(Scope { group: group("node"), ..Scope::default() }, roots, NO_PROBES);
     sampler.look(Moment::from_ms(1000));
     machine.write(
         "sys/fs/cgroup/blkio/node/blkio.throttle.io_serviced_recursive",
@@ -224,7 +227,7 @@ fn groups_of_the_first_version_have_files_of_their_own() {
 fn without_any_files_everything_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let roots = Roots { proc: folder.path().into(), sys: folder.path().into(), layout: None };
-    let mut sampler = Sampler::new(Scope::default(), roots);
+    let mut sampler = Sampler::new(Scope::default(), roots, NO_PROBES);
     for ms in [1000, 2000] {
         sampler.look(Moment::from_ms(ms));
         let snapshot = sampler.snapshot("a", 0, &nothing_said());
