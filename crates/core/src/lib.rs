@@ -21,6 +21,7 @@ pub mod profile;
 pub mod request;
 pub mod resize;
 pub mod rng;
+pub mod run;
 pub mod smooth;
 pub mod tenant;
 pub mod units;
