@@ -1,8 +1,8 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
 //! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
-//! image; `bpf` compiles eBPF programs; `man` writes the man pages. See `docs/testing.md`,
-//! `docs/testbed.md`, `docs/runbook.md`.
+//! image; `bpf` compiles eBPF programs; `proto` makes code; `man` writes the man pages. See
+//! `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod bpf;
@@ -10,6 +10,7 @@ mod facts;
 mod guest;
 mod lease;
 mod man;
+mod proto;
 mod run;
 mod testbed;
 mod tiers;
@@ -63,6 +64,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Make the code of the workload API from `proto/agent.proto`
+    Proto {
+        /// Write nothing, and fail if what is committed is not what is made
+        #[arg(long)]
+        check: bool,
+    },
     /// Write the man pages of `walras` and its subcommands
     Man {
         /// The folder to write to [default: `man` in the target folder]
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
         Task::Testbed { args } => testbed::call(&args),
         Task::Image { out } => testbed::image(out),
         Task::Bpf { check } => bpf::compile(check),
+        Task::Proto { check } => proto::make(check).map(|()| ExitCode::SUCCESS),
         Task::Man { out } => man::write(out),
     };
     done.unwrap_or_else(|error| {

@@ -1,0 +1,323 @@
+//! The server: hands each request to an [`Agent`], within limits, and only from who may ask.
+//!
+//! The API, health and reflection alike are for clients in the list; everybody else who got through
+//! the handshake is told so. What an agent refuses becomes a status of gRPC here and nowhere else.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tonic::service::InterceptorLayer;
+use tonic::transport::Server as Transport;
+use tonic::{Request, Response, Status};
+use tonic_health::ServingStatus;
+
+use crate::agent::agent_service_server::{AgentService, AgentServiceServer};
+use crate::agent::{
+    ApplyWorkloadRequest, ApplyWorkloadResponse, DeleteWorkloadRequest, DeleteWorkloadResponse,
+    GetWorkloadStatusRequest, GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse,
+    ListActionsRequest, ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse,
+    SetDrainRequest, SetDrainResponse,
+};
+use crate::listen::{Door, Listen, Peer, arriving};
+use crate::tls::TlsError;
+use crate::{DESCRIPTION, SERVICE};
+
+/// Whoever serves the API.
+pub trait Agent: Send + Sync + 'static {
+    /// Makes a workload what the request says, in the background.
+    fn apply(
+        &self,
+        peer: &Peer,
+        request: ApplyWorkloadRequest,
+    ) -> impl Future<Output = Result<ApplyWorkloadResponse, Refused>> + Send;
+    /// Stops and removes a workload, in the background.
+    fn delete(
+        &self,
+        peer: &Peer,
+        request: DeleteWorkloadRequest,
+    ) -> impl Future<Output = Result<DeleteWorkloadResponse, Refused>> + Send;
+    /// How a workload is.
+    fn status(
+        &self,
+        request: GetWorkloadStatusRequest,
+    ) -> impl Future<Output = Result<GetWorkloadStatusResponse, Refused>> + Send;
+    /// Every workload as it was last seen.
+    fn list(
+        &self,
+        request: ListWorkloadsRequest,
+    ) -> impl Future<Output = Result<ListWorkloadsResponse, Refused>> + Send;
+    /// Whether the host is well.
+    fn health(
+        &self,
+        request: HealthCheckRequest,
+    ) -> impl Future<Output = Result<HealthCheckResponse, Refused>> + Send;
+    /// What was done lately.
+    fn actions(
+        &self,
+        request: ListActionsRequest,
+    ) -> impl Future<Output = Result<ListActionsResponse, Refused>> + Send;
+    /// Drains the host, or ends that.
+    fn drain(
+        &self,
+        peer: &Peer,
+        request: SetDrainRequest,
+    ) -> impl Future<Output = Result<SetDrainResponse, Refused>> + Send;
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// What kind of reason it is.
+    pub code: Code,
+    /// In words.
+    pub message: String,
+}
+
+/// The kinds of reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The request is wrong, and stays wrong.
+    Invalid,
+    /// There is no such workload.
+    NotFound,
+    /// Something else has to end first; try again.
+    Busy,
+    /// The host has no room for it.
+    NoRoom,
+    /// Who asks may not.
+    Forbidden,
+    /// This host cannot do that.
+    Unsupported,
+    /// The host could not save or do it; try again.
+    Failed,
+    /// Nobody answers, or not in time.
+    Unreachable,
+}
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most connections at once.
+    pub connections: usize,
+    /// How long a connection may take to prove itself.
+    pub handshake: Duration,
+    /// The largest request, in bytes.
+    pub message: usize,
+    /// The longest that a request may take.
+    pub request: Duration,
+    /// The most requests of one connection at once.
+    pub concurrent: usize,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The place cannot be listened at.
+    #[error("{place}: cannot listen there: {source}")]
+    Listen {
+        /// The address or path.
+        place: String,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// The certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Everybody could use it.
+    #[error(
+        "{address}: without certificates it can be served on the loopback interface or a socket \
+         only"
+    )]
+    Open {
+        /// The address.
+        address: SocketAddr,
+    },
+}
+
+/// A server at work. It stops when it is dropped, or kindly by [`Server::stop`].
+#[derive(Debug)]
+pub struct Server {
+    address: Option<SocketAddr>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+// === impl Limits ===
+
+impl Limits {
+    /// 256 connections, 10 s to prove oneself, 4 MiB, 30 s a request, 64 at once.
+    pub const DEFAULT: Self = Self {
+        connections: 256,
+        handshake: Duration::from_secs(10),
+        message: 4 << 20,
+        request: Duration::from_secs(30),
+        concurrent: 64,
+    };
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Starts to serve `agent`.
+    ///
+    /// # Errors
+    /// The place or the certificates cannot be used.
+    pub async fn start<A: Agent>(
+        agent: Arc<A>,
+        listen: &Listen,
+        limits: Limits,
+    ) -> Result<Self, ServeError> {
+        let door = Door::open(listen).await?;
+        let address = door.address();
+        let (to, from) = mpsc::channel(1);
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(door.accept(limits, to));
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_service_status(SERVICE, ServingStatus::Serving).await;
+        let service = AgentServiceServer::new(Adapter(agent))
+            .max_decoding_message_size(limits.message)
+            .max_encoding_message_size(usize::MAX);
+        let described = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(DESCRIPTION)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let described_v1 = described().build_v1().expect("our description can be read");
+        let described_old = described().build_v1alpha().expect("our description can be read");
+        let router = Transport::builder()
+            .timeout(limits.request)
+            .concurrency_limit_per_connection(limits.concurrent)
+            .max_concurrent_streams(u32::try_from(limits.concurrent).unwrap_or(u32::MAX))
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .http2_max_header_list_size(16 << 10)
+            .layer(InterceptorLayer::new(only_named))
+            .add_service(service)
+            .add_service(health_service)
+            .add_service(described_v1)
+            .add_service(described_old);
+        let serving = router.serve_with_incoming_shutdown(arriving(from), async {
+            // A sender that is gone means the same.
+            stopped.await.ok();
+        });
+        let task = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!("the workload API is no longer served: {error}");
+            }
+        });
+        Ok(Self { address, stop: Some(stop), task })
+    }
+
+    /// Where it listens, if that is a port.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Takes nothing new and waits for what is under way, but not for long.
+    pub async fn stop(mut self, within: Duration) {
+        if let Some(stop) = self.stop.take() {
+            // One that has ended by itself needs no telling.
+            stop.send(()).ok();
+        }
+        if tokio::time::timeout(within, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.stop.is_some() {
+            self.task.abort();
+        }
+    }
+}
+
+/// Lets through only who is in the list of clients.
+fn only_named(request: Request<()>) -> Result<Request<()>, Status> {
+    match request.extensions().get::<Peer>() {
+        Some(Peer { name: Some(_) }) => Ok(request),
+        Some(Peer { name: None }) | None => {
+            Err(Status::permission_denied("no name of your certificate is in the list of clients"))
+        }
+    }
+}
+
+/// An agent as the library wants it.
+struct Adapter<A>(Arc<A>);
+
+fn peer<T>(request: &Request<T>) -> Peer {
+    request.extensions().get::<Peer>().cloned().unwrap_or(Peer { name: None })
+}
+
+fn answer<T>(result: Result<T, Refused>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(|Refused { code, message }| match code {
+        Code::Invalid => Status::invalid_argument(message),
+        Code::NotFound => Status::not_found(message),
+        Code::Busy => Status::aborted(message),
+        Code::NoRoom => Status::resource_exhausted(message),
+        Code::Forbidden => Status::permission_denied(message),
+        Code::Unsupported => Status::unimplemented(message),
+        Code::Failed => Status::internal(message),
+        Code::Unreachable => Status::unavailable(message),
+    })
+}
+
+#[tonic::async_trait]
+impl<A: Agent> AgentService for Adapter<A> {
+    async fn apply_workload(
+        &self,
+        request: Request<ApplyWorkloadRequest>,
+    ) -> Result<Response<ApplyWorkloadResponse>, Status> {
+        answer(self.0.apply(&peer(&request), request.into_inner()).await)
+    }
+
+    async fn delete_workload(
+        &self,
+        request: Request<DeleteWorkloadRequest>,
+    ) -> Result<Response<DeleteWorkloadResponse>, Status> {
+        answer(self.0.delete(&peer(&request), request.into_inner()).await)
+    }
+
+    async fn get_workload_status(
+        &self,
+        request: Request<GetWorkloadStatusRequest>,
+    ) -> Result<Response<GetWorkloadStatusResponse>, Status> {
+        answer(self.0.status(request.into_inner()).await)
+    }
+
+    async fn list_workloads(
+        &self,
+        request: Request<ListWorkloadsRequest>,
+    ) -> Result<Response<ListWorkloadsResponse>, Status> {
+        answer(self.0.list(request.into_inner()).await)
+    }
+
+    async fn health_check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        answer(self.0.health(request.into_inner()).await)
+    }
+
+    async fn list_actions(
+        &self,
+        request: Request<ListActionsRequest>,
+    ) -> Result<Response<ListActionsResponse>, Status> {
+        answer(self.0.actions(request.into_inner()).await)
+    }
+
+    async fn set_drain(
+        &self,
+        request: Request<SetDrainRequest>,
+    ) -> Result<Response<SetDrainResponse>, Status> {
+        answer(self.0.drain(&peer(&request), request.into_inner()).await)
+    }
+}
