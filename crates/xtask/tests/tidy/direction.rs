@@ -12,6 +12,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/host", &["walras-core", "walras-wire", "walras-cgroup", "walras-node"]),
     ("crates/kube", &["walras-core", "walras-wire", "walras-cgroup", "walras-node"]),
     ("crates/sim", &["walras-core", "walras-wire"]),
+    ("crates/brain", &["walras-core"]),
+    ("crates/telemetry", &["walras-core", "walras-cgroup"]),
+    ("crates/rpc", &[]),
+    ("crates/run", &["walras-core", "walras-rpc"]),
     (
         "crates/walras",
         &[
@@ -22,12 +26,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "walras-host",
             "walras-kube",
             "walras-sim",
+            "walras-brain",
+            "walras-telemetry",
+            "walras-rpc",
+            "walras-run",
         ],
     ),
 ];
 /// Packages that are for development only, and so may use what they like.
 const DEVELOPMENT: &[&str] =
-    &["crates/browser", "crates/loadgen", "crates/testbed", "crates/xtask", "fuzz"];
+    &["crates/browser", "crates/loadgen", "crates/testbed", "crates/xtask", "fuzz", "proto/gen"];
 
 /// Complains about a package that uses one it must not, or that nobody has said anything about.
 pub(crate) fn check(repository: &Repository) -> Vec<Complaint> {
