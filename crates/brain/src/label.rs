@@ -1,8 +1,9 @@
 //! What a model is taught: how good each node was for a pod, from its telemetry and the outcome.
 //!
-//! A node's own label is a weighted mean of how much CPU, memory and cache it had left, over what of
-//! that was measured: an unknown cache-miss rate earns no marks, and costs none. The label of the
-//! node that was chosen is blended with what became of the pod. Failures weigh more than successes.
+//! A node's own label is a weighted mean of how much CPU, memory and cache it had left, over what
+//! of that was measured: an unknown cache-miss rate earns no marks, and costs none. The label of
+//! the node that was chosen is blended with what became of the pod. Failures weigh more than
+//! successes.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::events::Outcome;
 use crate::features::{NodeFacts, NodeFeature};
 
-/// How labels are made. Recorded in every model that is trained with them.
+/// How labels are made. Recorded in every model that is trained with them. What a file does not say
+/// is the default; a table of outcomes is taken as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct LabelSettings {
     /// What unused CPU is worth.
     pub cpu: f64,

@@ -114,6 +114,22 @@ fn judged(model: &str, data: &str, folder: &Path) {
 }
 
 #[test]
+fn labels_are_settings_and_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, labels, out] =
+        ["events.jsonl", "labels.json", "out"].map(|name| path(folder.path(), name));
+    fs::write(&data, events(30)).unwrap();
+    fs::write(&labels, "{\"cpu\": 1, \"memory\": 0, \"cache\": 0}").unwrap();
+    let train = ["brain", "train", &data, "--out", &out, "--epochs", "1", "--trust", "0.25"];
+    stdout_of(walras(&[&train[..], &["--labels", &labels]].concat()));
+    let told = json_of(&["brain", "inspect", &out, "--json"]);
+    let recorded = &told["trained"]["settings"]["labels"];
+    assert_eq!((&recorded["cpu"], &recorded["memory"]), (&json!(1.0), &json!(0.0)));
+    assert_eq!(recorded["outcome_trust"], 0.25);
+    assert_eq!(recorded["outcomes"]["evicted"]["weight"], 3.0, "the table is the usual one");
+}
+
+#[test]
 fn models_of_others_are_imported_and_score() {
     let folder = tempfile::tempdir().unwrap();
     let [perceptron, trees, asked] =
@@ -154,6 +170,10 @@ fn what_is_wrong_is_refused_with_its_place() {
     assert!(told.contains("bad.jsonl:1: timestamp is missing"), "{told}");
     let told = refused(&["train", &few, "--out", &out, "--trust", "2"]);
     assert_eq!(told, "error: labels: outcome_trust: 2 is outside 0 to 1\n");
+    let labels = path(folder.path(), "labels.json");
+    fs::write(&labels, "{\"cpu\": 0.5, \"gpu\": 1}").unwrap();
+    let told = refused(&["train", &few, "--out", &out, "--labels", &labels]);
+    assert!(told.contains("labels.json: unknown field `gpu`"), "{told}");
     let told = refused(&["inspect", TORCH]);
     assert!(told.contains("does not name its features") && told.contains("--feature-order"));
     let told = refused(&["import", EVIL, "--feature-order", "document", "--out", &out]);

@@ -38,6 +38,10 @@ Events are JSON lines, one for each pod that was placed (broken here):
 The oldest 70 % of events are learned from, the next 15 % say when to stop and what confidence is
 worth, and the youngest 15 % judge. The same files, seed and settings give the same model, byte for
 byte. Lines that are no events are told and left out, unless they are more than half.
+
+--labels changes how labels are made; what it does not say stays as it is:
+  {\"cpu\":0.5,\"memory\":0.3,\"cache\":0.2,\"outcome_trust\":0.6,\"outcome_window_s\":300}
+An \"outcomes\" in it replaces the whole table: {\"running\":{\"score\":1,\"weight\":1}, ...}.
 ";
 
 const EVAL: &str = "\
@@ -46,9 +50,9 @@ Examples:
   walras brain eval brain.safetensors younger.jsonl --report judged.html
   walras brain eval model.ubj events.jsonl --feature-order kubeattention --json
 
-A model that was trained on exactly these files is judged by the part that it did not learn from, any
-other by all events. Importance is how many points the error grows when a feature's values are dealt
-out anew.
+A model that was trained on exactly these files is judged by the part that it did not learn from,
+any other by all events. Importance is how many points the error grows when a feature's values are
+dealt out anew.
 ";
 
 const INSPECT: &str = "\
@@ -63,9 +67,9 @@ Examples:
   walras brain import model.pt --feature-order kubeattention --out brain.safetensors
   walras brain import model.json --out trees.safetensors
 
-Reads safetensors, PyTorch's .pt of 26-64-32 units, and XGBoost's JSON and UBJSON. Nothing in a .pt is
-run: it is read as data, and refused if it names anything but tensors. A file that does not name its
-features needs --feature-order.
+Reads safetensors, PyTorch's .pt of 26-64-32 units, and XGBoost's JSON and UBJSON. Nothing in a .pt
+is run: it is read as data, and refused if it names anything but tensors. A file that does not name
+its features needs --feature-order.
 ";
 
 const SCORE: &str = "\
@@ -125,9 +129,12 @@ pub(super) struct TrainArgs {
     /// How many trees at most
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) trees: u32,
-    /// How much of a chosen node's label is the outcome, from 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.7)]
-    pub(super) trust: f64,
+    /// How much of a chosen node's label is the outcome, from 0 to 1; 0.7 where nothing says so
+    #[arg(long, value_name = "SHARE")]
+    pub(super) trust: Option<f64>,
+    /// How labels are made, as JSON: weights, trust, and what outcomes are worth
+    #[arg(long, value_name = "FILE.json")]
+    pub(super) labels: Option<PathBuf>,
     /// Let scores rise with load where the data say so
     #[arg(long)]
     pub(super) not_monotone: bool,

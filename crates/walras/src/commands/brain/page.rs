@@ -8,10 +8,11 @@ use walras_sim::report::chart::{self, Line, Lines};
 pub(super) fn page(name: &str, about: &str, found: &Judgement, rounds: &[Round]) -> String {
     let mut body = chart::table(&figures(found));
     let mut figures = vec![reliability(found), importance(found)];
+    let mut text = "Figures are of the events that are named above.";
     if !rounds.is_empty() {
         figures.insert(0, learning(rounds));
+        text = "Figures are of the youngest events, which the model did not learn from.";
     }
-    let text = "All figures are of events that the model did not learn from.";
     body += &chart::section("How good it is", text, &figures);
     chart::page(&format!("Walras Brain: {name}"), about, &body)
 }

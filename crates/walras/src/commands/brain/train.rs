@@ -25,7 +25,7 @@ const BAR: &str = "{bar:32} {pos} of {len}, {eta} left  {msg}";
 pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     let out = Target::new(&args.out)?;
     let report = args.report.as_deref().map(Target::new).transpose()?;
-    let settings = settings(args);
+    let settings = settings(args)?;
     settings.check().map_err(|error| Failure::Input(error.to_string()))?;
     let given = Given::read(&args.events)?;
     let rows = given.rows(&settings.labels);
@@ -57,15 +57,30 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     print(args, &given, &rows, &trained, &judgement, bytes.len())
 }
 
-fn settings(args: &TrainArgs) -> TrainSettings {
-    TrainSettings {
+fn settings(args: &TrainArgs) -> Result<TrainSettings, Failure> {
+    Ok(TrainSettings {
         kind: args.kind.into(),
         seed: args.seed,
         monotone: !args.not_monotone,
-        labels: LabelSettings { outcome_trust: args.trust, ..LabelSettings::default() },
+        labels: labels(args)?,
         mlp: MlpSettings { epochs: args.epochs, ..MlpSettings::default() },
         trees: TreeSettings { trees: args.trees, ..TreeSettings::default() },
+    })
+}
+
+fn labels(args: &TrainArgs) -> Result<LabelSettings, Failure> {
+    let mut labels = match &args.labels {
+        None => LabelSettings::default(),
+        Some(path) => {
+            let refused = |error: String| Failure::Input(format!("{}: {error}", path.display()));
+            let text = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+            serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?
+        }
+    };
+    if let Some(trust) = args.trust {
+        labels.outcome_trust = trust;
     }
+    Ok(labels)
 }
 
 fn learn(rows: &Rows, settings: &TrainSettings) -> Result<Trained, Failure> {
