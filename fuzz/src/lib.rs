@@ -215,7 +215,7 @@ fn permitted(ask: &Ask) {
     }
 }
 
-/// A model of whatever kind that was accepted gives sane scores, and is the same after it was saved.
+/// A model of any kind that was accepted gives sane scores, and is the same after it was saved.
 pub fn load_model(bytes: &[u8]) {
     for said in [None, Some(Order::Document), Some(Order::Kubeattention)] {
         let Ok(file) = walras_brain::file::read(bytes, said) else {

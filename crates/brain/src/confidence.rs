@@ -1,9 +1,10 @@
 //! What a score is worth: the probability that it is right within ten points.
 //!
-//! The perceptron's head learns from its hits and misses on the rows that it was trained on, where it
-//! is too sure of itself. So it is calibrated on rows that it did not learn from, by Platt's scaling
-//! of its logit, which becomes part of the head's own weights. For trees the same is done by one small
-//! tree, whose leaves hold the share of hits among the validating rows that fall into them.
+//! The perceptron's head learns from its hits and misses on the rows that it was trained on, where
+//! it is too sure of itself. So it is calibrated on rows that it did not learn from, by Platt's
+//! scaling of its logit, which becomes part of the head's own weights. For trees the same is done
+//! by one small tree, whose leaves hold the share of hits among the validating rows that fall into
+//! them.
 
 use crate::data::Matrix;
 use crate::forest::{self, Bins, GrowSettings, Node, Tree};

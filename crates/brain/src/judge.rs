@@ -1,9 +1,9 @@
 //! How good a model is on rows that it did not learn from.
 //!
-//! Errors are in points of 100. Rank correlation is Spearman's, over all rows and within the nodes of
-//! each event, which is what a scheduler sees. Calibration compares the confidence that was told with
-//! the share of scores that were right within ten points. A feature's importance is how much the error
-//! grows when its values are dealt out anew among the rows.
+//! Errors are in points of 100. Rank correlation is Spearman's, over all rows and within the nodes
+//! of each event, which is what a scheduler sees. Calibration compares the confidence that was told
+//! with the share of scores that were right within ten points. A feature's importance is how much
+//! the error grows when its values are dealt out anew among the rows.
 
 use serde::Serialize;
 use walras_core::rng::Rng;
@@ -133,7 +133,8 @@ fn hits<'a>(verdicts: &'a [Verdict], rows: &'a [Row]) -> impl Iterator<Item = bo
     both.map(|(verdict, row)| (verdict.score / 100.0 - row.label).abs() <= CLOSE)
 }
 
-/// How many events there are, the mean rank correlation within them, and how often the best is first.
+/// How many events there are, the mean rank correlation within them, and how often the best is
+/// first.
 fn within_events(rows: &[Row], scores: &[f64], labels: &[f64]) -> (usize, f64, f64) {
     let (mut from, mut events) = (0, 0);
     let (mut ranks, mut firsts) = (Vec::new(), Vec::new());

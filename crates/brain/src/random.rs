@@ -62,8 +62,8 @@ pub fn forest(rng: &mut Rng, trees: usize, depth: usize) -> Forest {
     Forest::new(grown, 0.5, Link::Identity)
 }
 
-/// Placements in a made-up cluster, one a second: what became of a pod depends on how loaded its node
-/// was with what the pod needs, and on luck.
+/// Placements in a made-up cluster, one a second: what became of a pod depends on how loaded its
+/// node was with what the pod needs, and on luck.
 pub fn events(rng: &mut Rng, count: usize, nodes_each: usize) -> Vec<Event> {
     let placed = |time_ms: i64| {
         let pod = pod(rng);

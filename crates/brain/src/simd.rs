@@ -32,8 +32,8 @@ pub(crate) struct Layer<const IN: usize, const BLOCK: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kernel(Kind);
 
-/// Something to compute. A trait, because only a function can be told to be inlined, and only what is
-/// inlined is compiled for its caller's processor.
+/// Something to compute. A trait, because only a function can be told to be inlined, and only what
+/// is inlined is compiled for its caller's processor.
 pub(crate) trait Work {
     type Done;
 

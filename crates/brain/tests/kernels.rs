@@ -1,7 +1,7 @@
 //! Both kernels agree, refuse what is no number, and allocate nothing.
 //!
-//! The perceptron's kernels differ in rounding: the one for AVX2 fuses products and sums. They agree
-//! within 0.01 points and 0.0001 of confidence. Trees agree to the bit.
+//! The perceptron's kernels differ in rounding: the one for AVX2 fuses products and sums. They
+//! agree within 0.01 points and 0.0001 of confidence. Trees agree to the bit.
 
 #[cfg(test)]
 mod tests {

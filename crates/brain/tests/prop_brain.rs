@@ -132,6 +132,50 @@ mod tests {
         });
     }
 
+    /// Files of every format that is read.
+    const FILES: [&[u8]; 5] = [
+        include_bytes!("../testdata/models/perceptron.pt"),
+        include_bytes!("../testdata/models/evil.pt"),
+        include_bytes!("../testdata/models/xgboost-logistic.json"),
+        include_bytes!("../testdata/models/xgboost-logistic.ubj"),
+        include_bytes!("../testdata/models/xgboost-squarederror.ubj"),
+    ];
+
+    #[test]
+    fn a_damaged_file_is_refused_or_still_a_model() {
+        let ours = |rng: &mut Rng| {
+            let about = About {
+                name: String::new(),
+                source: Source::Walras,
+                calibrated: false,
+                trained: None,
+            };
+            file::write(&ModelFile { model: model(rng), about }).unwrap()
+        };
+        check("a_damaged_file_is_refused_or_still_a_model", 3000, |rng| {
+            let kind = usize::try_from(rng.below(7)).unwrap();
+            let mut bytes = FILES.get(kind).map_or_else(|| ours(rng), |file| file.to_vec());
+            for _ in 0..1 + rng.below(4) {
+                // Most of what can go wrong is in the header.
+                let length = u64::try_from(bytes.len()).unwrap();
+                let most = if rng.below(2) == 0 { length } else { length.min(400) };
+                let place = usize::try_from(rng.below(most)).unwrap();
+                let byte = u8::try_from(rng.below(256)).unwrap();
+                match rng.below(4) {
+                    0 => bytes.truncate(place.max(1)),
+                    1 => bytes.insert(place, byte),
+                    _ => bytes[place] = byte,
+                }
+            }
+            if let Ok(file) = file::read(&bytes, Some(Order::Kubeattention)) {
+                let nodes = random::nodes(rng, 3);
+                for verdict in scored(&file.model, &random::pod(rng), &nodes) {
+                    assert!((0.0..=100.0).contains(&verdict.score), "{verdict:?}");
+                }
+            }
+        });
+    }
+
     /// Models that were trained on a made-up cluster, once for all cases.
     static TRAINED: LazyLock<Vec<Model>> = LazyLock::new(|| {
         let events = random::events(&mut Rng::from_seed(21), 700, 4);

@@ -1,10 +1,10 @@
 //! What became of pods that were placed: events, read from JSON lines.
 //!
 //! A line is an object with the fields that a collector writes: `timestamp`, `event_id`,
-//! `cpu_request_milli`, `memory_request_bytes`, `node_telemetry`, `chosen_node`, `outcome` and others.
-//! The pod may also be described in an object `pod_context`, as KubeAttention's document has it.
-//! Unknown fields are skipped, since collectors write more than training needs; a known one that is
-//! wrong makes its line bad, with the field and the value.
+//! `cpu_request_milli`, `memory_request_bytes`, `node_telemetry`, `chosen_node`, `outcome` and
+//! others. The pod may also be described in an object `pod_context`, as KubeAttention's document
+//! has it. Unknown fields are skipped, since collectors write more than training needs; a known one
+//! that is wrong makes its line bad, with the field and the value.
 
 mod line;
 mod outcome;

@@ -1,8 +1,8 @@
 //! The 26 numbers that a model sees: 15 of a node, then 11 of the pod to be placed.
 //!
 //! Each feature has a name, a unit, a range, and a value that stands for it where nobody measured
-//! it. A value is brought to 0..1 by its range, and kept there. The names and their order are part of
-//! every model file: a model with other features is refused by name.
+//! it. A value is brought to 0..1 by its range, and kept there. The names and their order are part
+//! of every model file: a model with other features is refused by name.
 
 mod facts;
 mod vector;
@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use facts::{Criticality, NodeFacts, PodFacts, Workload};
-pub use vector::{BadTelemetry, Filler, node_vector, pod_vector, raw_names};
+pub use vector::{BadTelemetry, Filler, node_vector, order_of, pod_vector};
 pub use zone::zone_diversity;
 
 /// How many features a node has.

@@ -97,7 +97,7 @@ pub fn pod_vector(pod: &PodFacts) -> [f32; POD_FEATURES] {
 /// # Errors
 ///
 /// The names are those of no order.
-pub fn raw_names(names: &[String]) -> Result<Order, (usize, Option<String>)> {
+pub fn order_of(names: &[String]) -> Result<Order, (usize, Option<String>)> {
     let fits = |order: &Order| order.names().iter().eq(names.iter());
     if let Some(order) = Order::ALL.into_iter().find(fits) {
         return Ok(order);
@@ -112,8 +112,8 @@ pub fn raw_names(names: &[String]) -> Result<Order, (usize, Option<String>)> {
     Err((place, names.get(place).cloned()))
 }
 
-/// One over the width of each range: a product is several times faster than a quotient, and the same
-/// once it has 32 bits.
+/// One over the width of each range: a product is several times faster than a quotient, and the
+/// same once it has 32 bits.
 const SCALES: [f64; NODE_FEATURES] = {
     let mut scales = [0.0; NODE_FEATURES];
     let mut place = 0;
@@ -201,14 +201,14 @@ mod tests {
     fn an_order_is_known_by_its_names_and_a_wrong_name_by_its_place() {
         let names = |order: Order| order.names().map(str::to_owned).to_vec();
         for order in Order::ALL {
-            assert_eq!(raw_names(&names(order)), Ok(order));
+            assert_eq!(order_of(&names(order)), Ok(order));
         }
         let mut wrong = names(Order::Document);
         wrong[4] = "gpu_utilization".to_owned();
-        assert_eq!(raw_names(&wrong), Err((4, Some("gpu_utilization".to_owned()))));
-        assert_eq!(raw_names(&names(Order::Document)[..20]), Err((20, None)));
+        assert_eq!(order_of(&wrong), Err((4, Some("gpu_utilization".to_owned()))));
+        assert_eq!(order_of(&names(Order::Document)[..20]), Err((20, None)));
         let mut mixed = names(Order::Document);
         mixed[12] = "zone_diversity_score".to_owned();
-        assert_eq!(raw_names(&mixed), Err((12, Some("zone_diversity_score".to_owned()))));
+        assert_eq!(order_of(&mixed), Err((12, Some("zone_diversity_score".to_owned()))));
     }
 }

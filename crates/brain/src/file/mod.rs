@@ -16,7 +16,7 @@ mod zip;
 use serde::{Deserialize, Serialize};
 
 use self::safetensors::{Numbers, Tensors};
-use crate::features::{Filler, Order, raw_names};
+use crate::features::{Filler, Order, order_of};
 use crate::forest::{Forest, TreeError};
 use crate::mlp::Mlp;
 use crate::model::{Learned, Model, Trees};
@@ -105,7 +105,11 @@ pub enum FileError {
         what: String,
     },
     /// Its features are others.
-    #[error("its feature {} is {}, where {expected} is expected", place + 1, found.as_deref().unwrap_or("missing"))]
+    #[error(
+        "its feature {} is {}, where {expected} is expected",
+        place + 1,
+        found.as_deref().unwrap_or("missing")
+    )]
     Features {
         /// Where, from 0 on.
         place: usize,
@@ -210,7 +214,7 @@ pub fn write(file: &ModelFile) -> Result<Vec<u8>, FileError> {
 
 /// The order of these names.
 fn known_order(names: &[String]) -> Result<Order, FileError> {
-    raw_names(names).map_err(|(place, found)| {
+    order_of(names).map_err(|(place, found)| {
         let expected = Order::Document.names().get(place).map_or("nothing", |name| *name);
         FileError::Features { place, found, expected: expected.to_owned() }
     })

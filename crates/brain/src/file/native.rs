@@ -1,7 +1,7 @@
 //! Our own files: safetensors with what a model expects and where it comes from in the metadata.
 //!
-//! The version is in `format`. A perceptron's tensors have the names and shapes that a PyTorch module
-//! would give them; trees are lists over all their nodes.
+//! The version is in `format`. A perceptron's tensors have the names and shapes that a PyTorch
+//! module would give them; trees are lists over all their nodes.
 
 use std::collections::BTreeMap;
 

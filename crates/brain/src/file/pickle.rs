@@ -1,8 +1,8 @@
 //! Reads the pickle of a PyTorch file as data, and runs nothing.
 //!
 //! A pickle is a program. This is an interpreter that knows the few instructions that build
-//! dictionaries, tuples and numbers, and four names: an ordered dictionary, two functions that make a
-//! tensor, and kinds of storage. Every other name and instruction ends it with an error that says
+//! dictionaries, tuples and numbers, and four names: an ordered dictionary, two functions that make
+//! a tensor, and kinds of storage. Every other name and instruction ends it with an error that says
 //! which. Steps, depth and sizes are bounded.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Tests of model files: what is saved comes back, what others wrote is read, what is unfit is refused.
+//! Tests of model files: what is saved comes back, what others wrote is read, what is unfit is
+//! refused.
 
 use serde_json::Value;
 use walras_core::rng::Rng;

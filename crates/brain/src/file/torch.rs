@@ -1,7 +1,7 @@
 //! A perceptron from tensors by name and shape: a PyTorch `state_dict`, from either kind of file.
 //!
-//! Layers are known by their shapes, since names depend on how somebody wrote a class. The two heads
-//! have one shape, so the one whose name says "conf" is the confidence.
+//! Layers are known by their shapes, since names depend on how somebody wrote a class. The two
+//! heads have one shape, so the one whose name says "conf" is the confidence.
 
 use super::pickle::{self, Object, TensorRef};
 use super::{FileError, zip};

@@ -1,8 +1,8 @@
 //! How a tree grows: level by level, each split where it lowers the squared error most.
 //!
-//! Errors are summed up per bin and never per value; of two children only the smaller one is summed,
-//! the other is what is left of the parent. Nothing is random, and ties go to the first feature and
-//! the lowest cut, so the same rows give the same tree on every machine.
+//! Errors are summed up per bin and never per value; of two children only the smaller one is
+//! summed, the other is what is left of the parent. Nothing is random, and ties go to the first
+//! feature and the lowest cut, so the same rows give the same tree on every machine.
 //!
 //! Monotone: a split on a load may only be made if its left leaf would not be below its right one,
 //! and what grows below stays on its side of their middle.

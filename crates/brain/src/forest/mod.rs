@@ -2,8 +2,8 @@
 //!
 //! A value below a split's cut goes to the left, any other to the right, and one that is missing
 //! where the split says. Trees of up to six levels with few enough cuts are also packed for the
-//! processor's vectors ([`Packed`]); both ways give the same bits, since both add the same leaves in
-//! the same order.
+//! processor's vectors (`packed`); both ways give the same bits, since both add the same leaves
+//! in the same order.
 
 mod bins;
 mod grow;

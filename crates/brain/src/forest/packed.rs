@@ -2,8 +2,8 @@
 //! replaced by the number of its bin, which is one byte.
 //!
 //! A bin's number is how many of its feature's cuts are not above the value, so comparing bins is
-//! comparing values. What is missing has two bins of its own, one below and one above all others, in
-//! two rows per feature: a split reads the row that sends it the right way.
+//! comparing values. What is missing has two bins of its own, one below and one above all others,
+//! in two rows per feature: a split reads the row that sends it the right way.
 
 use super::{Node, Tree};
 use crate::features::{FEATURES, NODE_FEATURES, POD_FEATURES};
@@ -18,7 +18,8 @@ const CUTS_PADDED: usize = 255;
 const MISSING_LEFT: i8 = i8::MIN;
 const MISSING_RIGHT: i8 = i8::MAX;
 
-/// A complete tree. Splits are numbered from 1 on, level by level; those below `n` are `2n`, `2n+1`.
+/// A complete tree. Splits are numbered from 1 on, level by level; those below `n` are `2n`,
+/// `2n+1`.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedTree {
     /// Which row of bins a split looks at.

@@ -1,4 +1,5 @@
-//! How boosted trees learn: each tree from what those before it left over, until newer data says stop.
+//! How boosted trees learn: each tree from what those before it left over, until newer data says
+//! stop.
 
 use serde::{Deserialize, Serialize};
 

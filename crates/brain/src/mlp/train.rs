@@ -3,10 +3,10 @@
 //! The same seed, data and settings give the same bits on every machine: sums have a fixed order,
 //! nothing is fused, and the exponential is our own.
 //!
-//! Monotone: a node with more load never scores higher. Every hidden unit is of one of two kinds, one
-//! that never rises with load and one that never falls. After each step, weights whose sign would
-//! break that are set to zero: from load to a unit by its kind, between units by whether their kinds
-//! agree, and to the score by the kind of the unit. Pods and what is no load are free.
+//! Monotone: a node with more load never scores higher. Every hidden unit is of one of two kinds,
+//! one that never rises with load and one that never falls. After each step, weights whose sign
+//! would break that are set to zero: from load to a unit by its kind, between units by whether
+//! their kinds agree, and to the score by the kind of the unit. Pods and what is no load are free.
 
 use walras_core::rng::Rng;
 

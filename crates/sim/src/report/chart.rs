@@ -1,6 +1,7 @@
 //! Pages and charts for whoever has other results than a contest's: lines, points and bars.
 //!
-//! They look like the simulator's own, and like them they are text that needs nothing from elsewhere.
+//! They look like the simulator's own, and like them they are text that needs nothing from
+//! elsewhere.
 
 use super::frame::{Axis, Frame, line, picture};
 use super::html::{END, figure, head};
