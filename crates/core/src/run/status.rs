@@ -128,6 +128,10 @@ impl Workload {
         }
         match &self.seen {
             None => (Actual::Unknown, "nobody looked at it since this daemon started".to_owned()),
+            // What was seen before the last operation says nothing about what there is now.
+            Some(_) if step == Step::Look && !self.settled => {
+                (Actual::Pending, self.and_fault("it is being looked at"))
+            }
             Some(_) => self.standing(),
         }
     }

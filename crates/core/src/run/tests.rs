@@ -66,6 +66,9 @@ fn carry_out(workload: &mut Workload, op: Op, why: Why, now: Moment) {
     assert_eq!(workload.next(now), Step::Busy { op });
     workload.done(now);
     assert_eq!(workload.next(now), Step::Look);
+    // What ran before says nothing about what runs now, until somebody looked.
+    let actual = workload.status(now).actual;
+    assert!(matches!(actual, Actual::Pending | Actual::Unknown), "{actual:?}");
 }
 
 /// A workload that was created, started and seen running long enough to be good.
