@@ -1,0 +1,24 @@
+//! Runs workloads on this host, as `walras host` with `--run-listen` or `--run-socket` does.
+//!
+//! [`start`] opens the store, looks at what is there, and serves the workload API until it is told
+//! to stop. What to do about a workload is decided by `walras_core::run`; here it is carried out:
+//! saved first (`store`), then done by a runtime (`runtime`), then told (`api`). Nothing is removed
+//! because something does not answer or is not known.
+#![forbid(unsafe_code)]
+
+mod api;
+mod clock;
+mod convert;
+mod daemon;
+mod machine;
+mod manager;
+mod runtime;
+mod store;
+
+pub use convert::{Request, SpecError, request};
+pub use daemon::{Options, RunError, Running, start};
+pub use manager::{
+    Action, ActionState, Applied, Denied, FaultPoint, Filter, Manager, ManagerOptions,
+};
+pub use runtime::{Docker, Job, Runtime, RuntimeEvents, RuntimeLogs};
+pub use store::{Loaded, MemoryStore, Quarantined, RedbStore, Store, StoreError};

@@ -1,0 +1,210 @@
+//! A store in one file, safe against crashes at any point.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use redb::{
+    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+    WriteTransaction,
+};
+use tracing::error;
+use walras_core::run::WorkloadId;
+
+use super::{Loaded, Quarantined, Store, StoreError, read};
+
+/// The version of the file that is written.
+const VERSION: u64 = 1;
+/// No memory is worth more than this to a store of a few megabytes.
+const CACHE_BYTES: usize = 4 << 20;
+const FILE: &str = "run.redb";
+
+/// Numbers about the file and the host.
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// Records by the id of their workload.
+const WORKLOADS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("workloads");
+/// Records that cannot be read, by the name they had.
+const ASIDE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("quarantine");
+
+/// Records in a file.
+#[derive(Debug)]
+pub struct RedbStore {
+    database: Database,
+    file: PathBuf,
+}
+
+impl RedbStore {
+    /// Opens the store in the folder `state_dir`; both are made where they are missing. A file that
+    /// is no store is renamed, and a new one begun.
+    ///
+    /// # Errors
+    /// The file cannot be used, is in use, or of a newer version.
+    pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
+        let file = state_dir.join(FILE);
+        let unusable = |source| StoreError::Unusable { file: file.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(unusable)?;
+        let open = || Database::builder().set_cache_size(CACHE_BYTES).create(&file);
+        let database = match open() {
+            Ok(database) => database,
+            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::InUse { file }),
+            Err(DatabaseError::Storage(StorageError::Io(source)))
+                if source.kind() != std::io::ErrorKind::InvalidData =>
+            {
+                return Err(StoreError::Unusable { file, source });
+            }
+            Err(damage) => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let aside = state_dir.join(format!("{FILE}.damaged-{}", since.as_millis()));
+                fs::rename(&file, &aside).map_err(unusable)?;
+                error!(
+                    "{}: no store any more ({damage}); it is {} now, and workloads have to be \
+                     applied again",
+                    file.display(),
+                    aside.display()
+                );
+                open().map_err(|error| failed(&file, error))?
+            }
+        };
+        let store = Self { database, file };
+        store.check_version()?;
+        Ok(store)
+    }
+
+    fn check_version(&self) -> Result<(), StoreError> {
+        let mut found = VERSION;
+        self.write(|transaction| {
+            let mut meta = transaction.open_table(META)?;
+            let version = meta.get("version")?.map(|version| version.value());
+            found = version.unwrap_or(VERSION);
+            if version.is_none() {
+                meta.insert("version", VERSION)?;
+            }
+            transaction.open_table(WORKLOADS)?;
+            transaction.open_table(ASIDE)?;
+            Ok(())
+        })?;
+        if found > VERSION {
+            return Err(StoreError::Newer { file: self.file.clone(), found, reads: VERSION });
+        }
+        Ok(())
+    }
+
+    fn write(
+        &self,
+        change: impl FnOnce(&WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), StoreError> {
+        let written = || -> Result<(), redb::Error> {
+            let transaction = self.database.begin_write()?;
+            change(&transaction)?;
+            Ok(transaction.commit()?)
+        };
+        written().map_err(|error| failed(&self.file, error))
+    }
+
+    fn records(&self, table: TableDefinition<'_, &str, &[u8]>) -> Result<Records, StoreError> {
+        let read = || -> Result<Records, redb::Error> {
+            let table = self.database.begin_read()?.open_table(table)?;
+            let all = table.iter()?.map(|entry| {
+                let (name, record) = entry?;
+                Ok((name.value().to_owned(), record.value().to_vec()))
+            });
+            all.collect()
+        };
+        read().map_err(|error| failed(&self.file, error))
+    }
+
+    /// Files that were put aside as a whole.
+    fn damaged_files(&self) -> Vec<Quarantined> {
+        let folder = self.file.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let names = folder.into_iter().flatten().filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            name.starts_with(&format!("{FILE}.damaged-")).then_some(name)
+        });
+        let what = "the whole file was no store".to_owned();
+        let mut found: Vec<Quarantined> =
+            names.map(|name| Quarantined { name, what: what.clone() }).collect();
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        found
+    }
+
+    /// Puts bytes under a name, whatever they are.
+    #[cfg(test)]
+    pub(super) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(WORKLOADS)?.insert(name, bytes)?;
+            Ok(())
+        })
+    }
+
+    /// Says that the file is of another version.
+    #[cfg(test)]
+    pub(super) fn set_version(&self, version: u64) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(META)?.insert("version", version)?;
+            Ok(())
+        })
+    }
+}
+
+type Records = Vec<(String, Vec<u8>)>;
+
+impl Store for RedbStore {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        let mut workloads = Vec::new();
+        for (name, record) in self.records(WORKLOADS)? {
+            match read(&name, &record) {
+                Ok(workload) => workloads.push(workload),
+                Err(aside) => {
+                    error!("{}: put aside, because {}", aside.name, aside.what);
+                    self.write(|transaction| {
+                        transaction.open_table(ASIDE)?.insert(&*name, &*record)?;
+                        transaction.open_table(WORKLOADS)?.remove(&*name)?;
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+        let mut quarantined = Vec::new();
+        for (name, record) in self.records(ASIDE)? {
+            let what = match read(&name, &record) {
+                Err(aside) => aside.what,
+                Ok(_) => "an older program could not read it; this one can".to_owned(),
+            };
+            quarantined.push(Quarantined { name, what });
+        }
+        quarantined.extend(self.damaged_files());
+        let mut drained = 0;
+        self.write(|transaction| {
+            let meta = transaction.open_table(META)?;
+            drained = meta.get("drained")?.map_or(0, |drained| drained.value());
+            Ok(())
+        })?;
+        Ok(Loaded { workloads, drained: drained != 0, quarantined })
+    }
+
+    fn save(&self, id: &WorkloadId, record: &str) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(WORKLOADS)?.insert(id.as_str(), record.as_bytes())?;
+            Ok(())
+        })
+    }
+
+    fn erase(&self, id: &WorkloadId) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(WORKLOADS)?.remove(id.as_str())?;
+            Ok(())
+        })
+    }
+
+    fn save_drained(&self, drained: bool) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction.open_table(META)?.insert("drained", u64::from(drained))?;
+            Ok(())
+        })
+    }
+}
+
+fn failed(file: &Path, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Failed { file: file.to_owned(), what: error.to_string() }
+}
