@@ -15,6 +15,7 @@ pub mod adapt;
 pub mod counters;
 pub mod cpu_set;
 pub mod ebpf;
+pub mod export;
 mod hardware;
 pub mod histogram;
 pub mod metadata;

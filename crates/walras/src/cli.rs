@@ -22,6 +22,7 @@ use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
 #[cfg(feature = "kubernetes")]
 use crate::commands::crds::{CRDS_HELP, CrdsArgs};
 use crate::commands::sim::pack::ScoreChoice;
+use crate::commands::telemetry::TelemetryArgs;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),
+    /// Show the figures of this machine, with their source or why there are none
+    Telemetry(TelemetryArgs),
     /// Say why a pod has the CPU it has, in sentences
     #[command(after_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),

@@ -19,4 +19,5 @@ mod schema;
 pub mod settings;
 pub mod state;
 pub mod suggest;
+pub mod telemetry;
 pub mod vm;

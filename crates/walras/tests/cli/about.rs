@@ -25,6 +25,7 @@ fn the_help_of_every_command_has_an_example() {
         &["completions"],
         &["agent"],
         &["controller"],
+        &["telemetry"],
     ] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
         assert!(help.contains("Examples:\n  walras "), "{command:?}\n{help}");
