@@ -22,6 +22,7 @@ use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
 #[cfg(feature = "kubernetes")]
 use crate::commands::crds::{CRDS_HELP, CrdsArgs};
 use crate::commands::sim::pack::ScoreChoice;
+#[cfg(feature = "telemetry")]
 use crate::commands::telemetry::TelemetryArgs;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
@@ -82,6 +83,7 @@ pub(crate) enum Command {
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),
+    #[cfg(feature = "telemetry")]
     /// Show the figures of this machine, with their source or why there are none
     Telemetry(TelemetryArgs),
     /// Say why a pod has the CPU it has, in sentences

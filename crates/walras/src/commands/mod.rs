@@ -18,6 +18,7 @@ pub(crate) mod plugin;
 mod profiles;
 mod replay;
 pub(crate) mod sim;
+#[cfg(feature = "telemetry")]
 pub(crate) mod telemetry;
 mod top;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         #[cfg(feature = "kubernetes")]
         Command::Agent(args) => agent::run(args),
         Command::Top(args) => top::run(&args),
+        #[cfg(feature = "telemetry")]
         Command::Telemetry(args) => telemetry::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
