@@ -12,7 +12,7 @@ mod server;
 
 use std::time::Duration;
 
-use walras_kube::agent::config::DEFAULT_QUERY;
+use walras_kube::settings::DEFAULT_QUERY;
 
 use self::court::Court;
 use self::exporter::{Exporter, Requests};

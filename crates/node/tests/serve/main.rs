@@ -145,7 +145,8 @@ fn metrics_have_the_names_that_dashboards_know() {
 fn tells_what_the_state_tells(metrics: &str, state: &NodeState) {
     let value = |series: &str| -> f64 {
         let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {series}:\n{metrics}")).parse().unwrap()
+        let line = line.unwrap_or_else(|| panic!("no {series}:\n{metrics}"));
+        line.parse().expect("a number")
     };
     let same = |series: String, expected: f64| {
         let told = value(&series);
@@ -153,9 +154,12 @@ fn tells_what_the_state_tells(metrics: &str, state: &NodeState) {
     };
     same("walras_price".into(), state.price);
     same("mbcas_nash_shadow_price".into(), state.price);
-    let pod = state.pods.iter().find(|pod| pod.name == "postgres").unwrap();
+    let pod = state.pods.iter().find(|pod| pod.name == "postgres").expect("it is there");
     let labels = "{pod=\"postgres\",namespace=\"systemd\"}";
-    let milli = |amount: Option<u64>| f64::from(u32::try_from(amount.unwrap()).unwrap());
+    let milli = |amount: Option<u64>| {
+        let amount = amount.and_then(|amount| u32::try_from(amount).ok());
+        f64::from(amount.expect("it is known"))
+    };
     let (need, grant) = (milli(pod.need_milli), milli(pod.grant_milli));
     assert!(need > 0.0 && grant > 0.0, "{pod:?}");
     for (name, expected) in [
@@ -164,7 +168,7 @@ fn tells_what_the_state_tells(metrics: &str, state: &NodeState) {
         ("mbcas_allocation_milli", grant),
         ("apex_allocation_milli", grant),
         ("apex_headroom_utilization", milli(pod.usage_milli) / grant),
-        ("apex_nash_reduction_ratio", pod.reduction_ratio.unwrap()),
+        ("apex_nash_reduction_ratio", pod.reduction_ratio.expect("it is known")),
     ] {
         same(format!("{name}{labels}"), expected);
     }
