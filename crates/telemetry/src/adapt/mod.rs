@@ -1,9 +1,9 @@
 //! Figures of nodes that have no agent of ours, made of what others measure.
 //!
-//! [`tetragon`] and [`node_exporter`] read metrics in Prometheus' text format, [`metrics_api`] the
-//! resource metrics of Kubernetes; [`fetch`] gets such a text from where it is served. All of them
-//! are functions of a text: counters are kept as [`Counters`] until the next text comes, and become
-//! rates by the same rules as our own.
+//! [`tetragon()`] and [`node_exporter()`] read metrics in Prometheus' text format, [`node_usages`]
+//! the resource metrics of Kubernetes; [`fetch()`] gets such a text from where it is served. All of
+//! them are functions of a text: counters are kept as [`Counters`] until the next text comes, and
+//! become rates by the same rules as our own.
 
 mod exposition;
 mod fetch;
