@@ -85,7 +85,7 @@ mod tests {
         (Plan { capacity, others, watermark, moves_at_once, vms }, goals)
     }
 
-    /// How often something fails, in a thousand events, by towns: from nearly never to all the time.
+    /// How often something fails, in a thousand events, by town: from nearly never to all the time.
     const TROUBLE: [u64; 4] = [5, 30, 100, 300];
 
     fn draw_event(rng: &mut Rng, vms: usize, trouble: u64) -> Event {

@@ -2,7 +2,7 @@
 //!
 //! From a settled beginning, goals change, and then whatever is under way may arrive in any order,
 //! agents may wake up at any point, and as many faults as are stated may happen anywhere: a letter
-//! is lost or arrives twice, an agent, a guest's program or the scheduler restarts. The promises are
+//! is lost or arrives twice, an agent, a guest's program or the scheduler restarts. Promises are
 //! those of the random test; this one leaves nothing out, up to its size. A sample of the ends is
 //! then left in peace, and must come to its goals. `WALRAS_DEPTH=3` searches three events further.
 
@@ -80,7 +80,8 @@ mod tests {
         search.go_on(&town, Size { events, ..size });
         let Search { seen, steps, ends, settled, .. } = search;
         println!(
-            "{name}: every order of {events} events with up to {} faults: {} states, {steps} steps, \
+            "{name}: every order of {events} events with up to {} faults: {} states, \
+             {steps} steps, \
              {ends} ends, of which {settled} were left in peace",
             size.faults,
             seen.len()

@@ -247,7 +247,7 @@ impl Ledger {
     }
 
     /// A machine was here before this ledger began. What it was permitted is not known, but at most
-    /// `most`: its maximum, or where that was lowered, the one before, until an answer has permitted
+    /// `most`: its maximum, or where that was lowered, the one before, until an answer permitted
     /// no more than the new one. Who serves permits has to remember that beside the machine.
     pub fn vm_found(&mut self, vm: VmName, terms: VmTerms, using: Resources, most: Resources) {
         let mut found = Vm::new(terms, using);

@@ -1,4 +1,5 @@
-//! The names of pods, workloads and virtual machines: shared text, cheap to clone, compared as text.
+//! The names of pods, workloads and virtual machines: shared text, cheap to clone, compared
+//! as text.
 
 use alloc::sync::Arc;
 use core::fmt;

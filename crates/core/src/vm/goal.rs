@@ -1,6 +1,6 @@
 //! How large a virtual machine should be, from what it tells of itself.
 //!
-//! The goal is the most demanding of four parts, each counted in compute units: CPU by load average,
+//! The goal is the most demanding of four parts, each counted in compute units: CPU by load,
 //! memory in use, memory in use with the cache that is worked with, and the working set. What the
 //! guest asked for raises it, what the guest refused to give up holds it, and bounds end it.
 //!
@@ -287,7 +287,7 @@ impl Requested {
 }
 
 impl Denied {
-    /// One unit more than what was refused, of whatever would have shrunk; never more than there was.
+    /// One unit more than what was refused, of what would have shrunk; never more than there was.
     fn floor(&self, unit: ComputeUnit) -> Resources {
         Resources::of(|resource| {
             if self.asked.get(resource) >= self.had.get(resource) {

@@ -357,16 +357,20 @@ impl Agent {
     #[must_use]
     pub fn goal(&self, now: Moment) -> Option<Goal> {
         let range = self.machine.range()?;
-        let metrics = self.metrics.as_ref();
-        let fresh = metrics.filter(|(_, at)| now.since(*at) <= self.settings.metrics_valid);
         Some(self.settings.goal.goal(&GoalInput {
             unit: self.unit,
             bounds: self.bounds,
             using: range.using,
-            metrics: fresh.map(|(metrics, _)| metrics),
+            metrics: self.fresh_metrics(now),
             requested: self.requested.filter(|(_, until)| *until > now).map(|(it, _)| it),
             denied: self.denied.filter(|(_, until)| *until > now).map(|(it, _)| it),
         }))
+    }
+
+    fn fresh_metrics(&self, now: Moment) -> Option<&Metrics> {
+        let metrics = self.metrics.as_ref();
+        let fresh = metrics.filter(|(_, at)| now.since(*at) <= self.settings.metrics_valid);
+        fresh.map(|(metrics, _)| metrics)
     }
 
     /// What the machine was last seen to be.

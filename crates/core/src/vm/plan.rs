@@ -168,8 +168,8 @@ impl Agent {
         // What is no longer asked for may be given to others from here on, answered or not.
         self.scheduler.permit = last_permit.map(|held| held.min(wanted));
         self.scheduler.asked_at = Some(now);
-        self.scheduler.sequence += 1;
-        let load = self.metrics.as_ref().map(|(metrics, _)| metrics.load1);
+        self.scheduler.sequence = self.scheduler.sequence.saturating_add(1);
+        let load = self.fresh_metrics(now).map(|metrics| metrics.load1);
         let sequence = self.scheduler.sequence;
         Some(Action::AskPermit { id, wanted, last_permit, load, sequence })
     }

@@ -1,7 +1,7 @@
 //! CPU, memory and names as messages about virtual machines write them.
 //!
-//! CPU is a whole number of CPUs, or a quantity such as `"250m"` where it is a part of one. Memory is
-//! a number of slots towards the scheduler, and a quantity towards the guest.
+//! CPU is a whole number of CPUs, or a quantity such as `"250m"` where it is a part of one. Memory
+//! is a number of slots towards the scheduler, and a quantity towards the guest.
 
 use std::fmt;
 use std::net::SocketAddr;

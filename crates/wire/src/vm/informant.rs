@@ -3,10 +3,10 @@
 //!
 //! To the guest: POST `/register` with an [`AgentDesc`], answered by an [`InformantDesc`]; PUT
 //! `/health-check` with an [`AgentIdentification`]; PUT `/downscale` and `/upscale` with
-//! [`ResourceMessage`]s, the former answered by a [`DownscaleResult`]; DELETE `/unregister` with the
-//! `AgentDesc`, answered by [`UnregisterAgent`]. To the agent: GET `/id`; POST `/suspend` and
-//! `/resume` with [`ExpectedId`]; POST `/try-upscale` with [`MoreResources`]. What an agent sends or
-//! answers beside descriptions is wrapped in an [`AgentMessage`] with a number that grows.
+//! [`ResourceMessage`]s, the former answered by a [`DownscaleResult`]; DELETE `/unregister` with
+//! the `AgentDesc`, answered by [`UnregisterAgent`]. To the agent: GET `/id`; POST `/suspend` and
+//! `/resume` with [`ExpectedId`]; POST `/try-upscale` with [`MoreResources`]. What an agent sends
+//! or answers beside descriptions is wrapped in an [`AgentMessage`] with a number that grows.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -256,7 +256,10 @@ mod tests {
         let agent = AgentDesc { agent_id: id(), serve_addr, min_version: 4, max_version: 4 };
         golden(
             &agent,
-            r#"{"agentID":"ID","agentServeAddr":"10.0.0.7:8080","minProtoVersion":4,"maxProtoVersion":4}"#,
+            concat!(
+                r#"{"agentID":"ID","agentServeAddr":"10.0.0.7:8080","minProtoVersion":4,"#,
+                r#""maxProtoVersion":4}"#,
+            ),
         );
         let metrics_method = MetricsMethod { prometheus: PrometheusMethod { port: 9100 } };
         let informant = InformantDesc { proto_version: INFORMANT_VERSION, metrics_method };
@@ -266,7 +269,10 @@ mod tests {
         assert_eq!(message.amount(), amount);
         golden(
             &AgentMessage { data: message, sequence_number: 17 },
-            r#"{"data":{"cpu":"1500m","memory":"1536Mi","id":{"agentID":"ID"}},"sequenceNumber":17}"#,
+            concat!(
+                r#"{"data":{"cpu":"1500m","memory":"1536Mi","id":{"agentID":"ID"}},"#,
+                r#""sequenceNumber":17}"#,
+            ),
         );
         golden(&AgentIdentification { agent_id: id() }, r#"{"agentID":"ID"}"#);
         let refused = DownscaleResult { ok: false, status: "1100 MiB are in use".to_owned() };

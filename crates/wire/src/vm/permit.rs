@@ -275,8 +275,15 @@ mod tests {
 
     const GIB: Bytes = Bytes::new(1 << 30);
 
-    const V2_0: &str = r#"{"protoVersion":3,"pod":{"namespace":"prod","name":"db-0"},"resources":{"vCPUs":"250m","mem":1},"metrics":null}"#;
-    const V2_1: &str = r#"{"protoVersion":4,"pod":{"namespace":"prod","name":"db-0"},"resources":{"vCPUs":2,"mem":8},"lastPermit":{"vCPUs":"1750m","mem":7},"metrics":{"loadAvg1M":1.75,"loadAvg5M":1.5}}"#;
+    const V2_0: &str = concat!(
+        r#"{"protoVersion":3,"pod":{"namespace":"prod","name":"db-0"},"#,
+        r#""resources":{"vCPUs":"250m","mem":1},"metrics":null}"#,
+    );
+    const V2_1: &str = concat!(
+        r#"{"protoVersion":4,"pod":{"namespace":"prod","name":"db-0"},"#,
+        r#""resources":{"vCPUs":2,"mem":8},"lastPermit":{"vCPUs":"1750m","mem":7},"#,
+        r#""metrics":{"loadAvg1M":1.75,"loadAvg5M":1.5}}"#,
+    );
 
     fn told(json: &str) -> String {
         read_request(json.as_bytes()).unwrap_err().to_string()
@@ -309,11 +316,18 @@ mod tests {
         for (migrate, json) in [
             (
                 false,
-                r#"{"permit":{"vCPUs":1,"mem":4},"migrate":null,"resourceUnit":{"vCPUs":"250m","mem":1}}"#,
+                concat!(
+                    r#"{"permit":{"vCPUs":1,"mem":4},"migrate":null,"#,
+                    r#""resourceUnit":{"vCPUs":"250m","#,
+                    r#""mem":1}}"#,
+                ),
             ),
             (
                 true,
-                r#"{"permit":{"vCPUs":1,"mem":4},"migrate":{},"resourceUnit":{"vCPUs":"250m","mem":1}}"#,
+                concat!(
+                    r#"{"permit":{"vCPUs":1,"mem":4},"migrate":{},"resourceUnit":{"vCPUs":"250m","#,
+                    r#""mem":1}}"#,
+                ),
             ),
         ] {
             let answer = Answer { permit: unit.times(4), migrate, unit };
@@ -347,7 +361,10 @@ mod tests {
             let told = told(&json);
             assert!(told.contains(words), "{json}: {told}");
         }
-        let moved = r#"{"permit":{"vCPUs":1,"mem":4},"migrate":{"a":1},"resourceUnit":{"vCPUs":1,"mem":1}}"#;
+        let moved = concat!(
+            r#"{"permit":{"vCPUs":1,"mem":4},"migrate":{"a":1},"resourceUnit":{"vCPUs":1,"#,
+            r#""mem":1}}"#,
+        );
         assert!(read_response(moved.as_bytes()).is_err());
     }
 
