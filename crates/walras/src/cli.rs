@@ -24,6 +24,7 @@ use crate::commands::crds::{CRDS_HELP, CrdsArgs};
 use crate::commands::sim::pack::ScoreChoice;
 #[cfg(feature = "telemetry")]
 use crate::commands::telemetry::TelemetryArgs;
+use crate::commands::vm::VmArgs;
 use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
@@ -92,6 +93,8 @@ pub(crate) enum Command {
     /// List every constant of the market: its unit, range, value in each profile, and the reason
     #[command(after_help = PROFILES_HELP)]
     Profiles(ProfilesArgs),
+    /// Decide over a virtual machine, offline
+    Vm(VmArgs),
     #[cfg(feature = "kubernetes")]
     /// Print the definition of PodAllocation that a Kubernetes cluster needs
     #[command(after_help = CRDS_HELP)]

@@ -25,6 +25,7 @@ Examples:
   walras sim run storms                   how the market does beside what people use instead
   walras brain train events.jsonl --out brain.safetensors
                                           learn which nodes were good for pods
+  walras vm goal examples/vm.json         how large a virtual machine should be, and why
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
   walras agent --dry-run                  watch a Kubernetes node: what would be changed, and why
@@ -127,6 +128,42 @@ A line may have 1 MiB, and a name 512 characters, all of them visible. There is 
 number of lines.
 ",
     exit_codes!("what was decided before is printed, and standard error names the line")
+);
+
+pub(crate) const VM_HELP: &str = concat!(
+    "\
+Examples:
+  walras vm goal examples/vm.json
+",
+    exit_codes!("standard error says what and where")
+);
+
+pub(crate) const VM_GOAL_HELP: &str = concat!(
+    "\
+Examples:
+  walras vm goal examples/vm.json
+  walras vm goal --json < examples/vm.json | jq .goal
+
+A machine is one JSON object:
+  {\"unit\": {\"cpu\": \"250m\", \"memory\": \"1Gi\"},
+   \"min\": {\"cpu\": \"250m\", \"memory\": \"1Gi\"},
+   \"max\": {\"cpu\": 2, \"memory\": \"8Gi\"},
+   \"using\": {\"cpu\": 1, \"memory\": \"4Gi\"},
+   \"metrics\": {\"load1\": 1.7, \"load5\": 1.2,
+     \"memory\": {\"total\": \"4Gi\", \"available\": \"1Gi\", \"cached\": \"512Mi\"}}}
+
+The goal is the most demanding of: the load average of one minute, over 0.9, over the CPUs of a
+unit; memory in use and 100 MiB of the kernel's, over 0.75; and, where metrics.touched says how much
+of a cache was touched within the last minute, the last two and so on, the working set over 0.75,
+and memory in use with the cached part of it over 0.9. Optional: metrics, and in it load5, memory
+and touched; requested ({\"cpu\": true, \"memory\": true}), what the guest asked for; denied, an
+amount that the guest refused to make do with. Without metrics a machine is not shrunk.
+
+The JSON is {\"goal\": {\"cpu\", \"memory\"}, \"units\", \"decided_by\", \"bounded\",
+\"refused\", \"load\", \"parts\": {\"cpu\", \"memory\", \"memory_total\",
+\"working_set\", \"requested\"}}; parts are in units, and null where nothing is known.
+",
+    exit_codes!("nothing is printed, and standard error names the field")
 );
 
 pub(crate) const HOST_HELP: &str = concat!(

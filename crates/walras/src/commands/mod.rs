@@ -21,6 +21,7 @@ pub(crate) mod sim;
 #[cfg(feature = "telemetry")]
 pub(crate) mod telemetry;
 mod top;
+pub(crate) mod vm;
 
 use crate::cli::Command;
 use crate::failure::Failure;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Telemetry(args) => telemetry::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Profiles(args) => profiles::run(&args),
+        Command::Vm(args) => vm::run(&args),
         #[cfg(feature = "kubernetes")]
         Command::Crds(args) => crds::run(&args),
         Command::Completions { shell } => completions::run(shell),

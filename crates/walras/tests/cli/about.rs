@@ -21,6 +21,8 @@ fn the_help_of_every_command_has_an_example() {
         &["brain", "import"],
         &["brain", "score"],
         &["profiles"],
+        &["vm"],
+        &["vm", "goal"],
         &["crds"],
         &["completions"],
         &["agent"],
@@ -35,7 +37,7 @@ fn the_help_of_every_command_has_an_example() {
 
 #[test]
 fn examples_in_help_name_files_that_exist() {
-    for command in [&[][..], &["clear"], &["replay"]] {
+    for command in [&[][..], &["clear"], &["replay"], &["vm", "goal"]] {
         let help = stdout_of(walras(&[command, &["--help"]].concat()));
         let mut files = help.split_whitespace().filter(|word| word.starts_with("examples/"));
         assert!(files.clone().next().is_some(), "{help}");
@@ -205,6 +207,8 @@ fn there_is_a_man_page_for_every_command() {
             "walras-sim-tune.1",
             "walras-sim.1",
             "walras-top.1",
+            "walras-vm-goal.1",
+            "walras-vm.1",
             "walras.1"
         ]
     );

@@ -12,6 +12,7 @@ mod refused;
 mod replay;
 mod sim;
 mod tune;
+mod vm;
 
 use assert_cmd::Command;
 
