@@ -46,6 +46,10 @@ pub struct Request {
 pub fn request(message: ApplyWorkloadRequest) -> Result<Request, SpecError> {
     let mut reader = Reader::default();
     let id = reader.keep("id", WorkloadId::new(&message.id));
+    if message.id.len() == 1 {
+        // It is the container's name, too.
+        reader.fault("id", format!("`{}` is too short; Docker wants two letters", message.id));
+    }
     let revision = reader.keep("revision_id", Revision::new(&message.revision_id));
     let desired = match DesiredState::try_from(message.desired_state) {
         Ok(DesiredState::Unspecified | DesiredState::Running) => Desired::Running,
@@ -366,6 +370,9 @@ mod tests {
         checked.r#type = 0;
         checked.desired_state = 0;
         assert_eq!(request(checked).unwrap().desired, Desired::Running);
+        let short = ApplyWorkloadRequest { id: "a".to_owned(), ..message(good()) };
+        let refused = request(short).unwrap_err().to_string();
+        assert_eq!(refused, "id: `a` is too short; Docker wants two letters");
     }
 
     #[test]

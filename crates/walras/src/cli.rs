@@ -21,15 +21,18 @@ use crate::commands::clear::ClearArgs;
 use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
 #[cfg(feature = "kubernetes")]
 use crate::commands::crds::{CRDS_HELP, CrdsArgs};
+use crate::commands::explain::ExplainArgs;
 use crate::commands::sim::pack::ScoreChoice;
 #[cfg(feature = "telemetry")]
 use crate::commands::telemetry::TelemetryArgs;
+use crate::commands::top::TopArgs;
 use crate::commands::vm::VmArgs;
-use crate::daemon::DEFAULT_ADDRESS;
 use crate::help::{
     CLEAR_HELP, COMPLETIONS_HELP, DEMO_HELP, EXPLAIN_HELP, HOST_HELP, PROFILES_HELP, REPLAY_HELP,
     REPLAY_USAGE, SIM_HELP, SIM_LIST_HELP, SIM_RUN_HELP, SIM_TUNE_HELP, TOP_COMMAND_HELP, TOP_HELP,
 };
+#[cfg(feature = "run")]
+use crate::run_cli::{HostCommand, RunCommand};
 
 /// The version and the commit it was built from.
 pub(crate) const VERSION: &str =
@@ -72,6 +75,11 @@ pub(crate) enum Command {
     Brain(BrainArgs),
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
+    #[cfg(feature = "run")]
+    Host(HostCommand),
+    /// Size the workloads of this machine, or watch what that would do
+    #[command(after_help = HOST_HELP)]
+    #[cfg(not(feature = "run"))]
     Host(HostArgs),
     #[cfg(feature = "kubernetes")]
     /// Resize the pods of a Kubernetes cluster in place, as its agents ask for
@@ -81,6 +89,9 @@ pub(crate) enum Command {
     /// Size the pods of one Kubernetes node, or watch what that would do
     #[command(after_help = AGENT_HELP)]
     Agent(AgentArgs),
+    #[cfg(feature = "run")]
+    #[command(flatten)]
+    Workloads(RunCommand),
     /// Watch a node's pods in the terminal, like htop
     #[command(after_help = TOP_COMMAND_HELP)]
     Top(TopArgs),
@@ -317,34 +328,6 @@ pub(crate) struct HostArgs {
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
     pub(crate) log_format: Option<FormatChoice>,
-}
-
-/// What to watch.
-#[derive(Debug, Args)]
-pub(crate) struct TopArgs {
-    /// The daemon to ask
-    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
-    pub(crate) address: String,
-    /// Print a table once, and end: what a file or a pipe gets anyway
-    #[arg(long)]
-    pub(crate) once: bool,
-    /// Print the state once as JSON for programs
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// What to explain.
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    /// The pod, by its name or its uid
-    #[arg(value_name = "POD")]
-    pub(crate) pod: String,
-    /// The daemon to ask
-    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
-    pub(crate) address: String,
-    /// Print JSON for programs, not sentences for people
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// What to list.

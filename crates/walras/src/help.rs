@@ -28,6 +28,7 @@ Examples:
   walras vm goal examples/vm.json         how large a virtual machine should be, and why
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
+  walras apply -f web.yaml                run a container on a host that runs workloads
   walras agent --dry-run                  watch a Kubernetes node: what would be changed, and why
   walras top                              watch what the daemon on this machine does
   walras explain web                      why a pod has the CPU it has

@@ -12,6 +12,8 @@ mod failure;
 mod help;
 mod input;
 mod page;
+#[cfg(feature = "run")]
+mod run_cli;
 mod screen;
 
 use std::process::ExitCode;

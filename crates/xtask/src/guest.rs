@@ -199,7 +199,8 @@ fn first_dependency(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.trim().strip_prefix("Depends: "))
 }
 
-fn debian(program: &str, args: &[&str], folder: &Path) -> Result<()> {
+/// Runs one of Debian's programs in `folder`, and says so.
+pub(crate) fn debian(program: &str, args: &[&str], folder: &Path) -> Result<()> {
     println!("    {program} {}", args.join(" "));
     let status = Command::new(program).args(args).current_dir(folder).status();
     match status {

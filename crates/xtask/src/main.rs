@@ -1,11 +1,12 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
 //! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
-//! image; `bpf` compiles eBPF programs; `proto` makes code; `man` writes the man pages. See
-//! `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
+//! image; `bpf` compiles eBPF programs; `proto` makes code; `docker` unpacks a Docker for tests; `man`
+//! writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod bpf;
+mod docker;
 mod facts;
 mod guest;
 mod lease;
@@ -64,6 +65,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Unpack Debian's Docker into the cache, for the tests that need one
+    Docker,
     /// Make the code of the workload API from `proto/agent.proto`
     Proto {
         /// Write nothing, and fail if what is committed is not what is made
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Task::Testbed { args } => testbed::call(&args),
         Task::Image { out } => testbed::image(out),
         Task::Bpf { check } => bpf::compile(check),
+        Task::Docker => docker::prepare().map(|()| ExitCode::SUCCESS),
         Task::Proto { check } => proto::make(check).map(|()| ExitCode::SUCCESS),
         Task::Man { out } => man::write(out),
     };

@@ -5,10 +5,25 @@ use std::io::{self, Write};
 use walras_core::units::Millicores;
 use walras_wire::state::{Change, ChangeResult, Explanation};
 
-use crate::cli::ExplainArgs;
-use crate::daemon::Daemon;
+use clap::Args;
+
+use crate::daemon::{DEFAULT_ADDRESS, Daemon};
 use crate::failure::Failure;
 use crate::screen::{self, Look};
+
+/// What to explain.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The pod, by its name or its uid
+    #[arg(value_name = "POD")]
+    pub(crate) pod: String,
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print JSON for programs, not sentences for people
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Text is no wider than this, however wide the terminal is.
 const WIDTH_MAX: usize = 100;

@@ -7,11 +7,35 @@ use walras_host::config::Overrides;
 use walras_host::daemon::{self, HostError, Options};
 
 use crate::cli::{HostArgs, VERSION};
+#[cfg(feature = "run")]
+use crate::commands::workloads;
 use crate::failure::Failure;
+#[cfg(feature = "run")]
+use crate::run_cli::HostCommand;
 use crate::screen;
 
 /// Runs the daemon, or gives back what an earlier one changed.
+///
+/// Workloads are run beside the daemon, in threads of their own: what its loop does takes
+/// microseconds, and what they do may take minutes.
+#[cfg(feature = "run")]
+pub(crate) fn run(command: HostCommand) -> Result<(), Failure> {
+    let HostCommand { host, run } = command;
+    let running = if host.restore_only { None } else { workloads::start(&run)? };
+    let done = run_daemon(host);
+    if let Some(running) = running {
+        running.stop();
+    }
+    done
+}
+
+/// Runs the daemon, or gives back what an earlier one changed.
+#[cfg(not(feature = "run"))]
 pub(crate) fn run(args: HostArgs) -> Result<(), Failure> {
+    run_daemon(args)
+}
+
+fn run_daemon(args: HostArgs) -> Result<(), Failure> {
     let restore_only = args.restore_only;
     let options = options(args).map_err(Failure::Machine)?;
     if !restore_only {

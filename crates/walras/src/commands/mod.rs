@@ -10,7 +10,7 @@ pub(crate) mod controller;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod crds;
 mod demo;
-mod explain;
+pub(crate) mod explain;
 mod host;
 mod man;
 #[cfg(feature = "kubernetes")]
@@ -20,8 +20,10 @@ mod replay;
 pub(crate) mod sim;
 #[cfg(feature = "telemetry")]
 pub(crate) mod telemetry;
-mod top;
+pub(crate) mod top;
 pub(crate) mod vm;
+#[cfg(feature = "run")]
+mod workloads;
 
 use crate::cli::Command;
 use crate::failure::Failure;
@@ -40,6 +42,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Controller(args) => controller::run(args),
         #[cfg(feature = "kubernetes")]
         Command::Agent(args) => agent::run(args),
+        #[cfg(feature = "run")]
+        Command::Workloads(command) => workloads::run(command),
         Command::Top(args) => top::run(&args),
         #[cfg(feature = "telemetry")]
         Command::Telemetry(args) => telemetry::run(&args),

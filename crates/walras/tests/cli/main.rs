@@ -13,6 +13,7 @@ mod replay;
 mod sim;
 mod tune;
 mod vm;
+mod workloads;
 
 use assert_cmd::Command;
 

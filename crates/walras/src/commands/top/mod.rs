@@ -21,13 +21,28 @@ use walras_wire::state::{Explanation, NodeState};
 
 use app::{App, Effect, Key};
 
-use crate::cli::TopArgs;
-use crate::daemon::Daemon;
+use clap::Args;
+
+use crate::daemon::{DEFAULT_ADDRESS, Daemon};
 use crate::failure::Failure;
 use crate::screen::{self, Look};
 
 #[cfg(feature = "kubernetes")]
 pub(crate) use self::table::text as table_of_node;
+
+/// What to watch.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The daemon to ask
+    #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
+    pub(crate) address: String,
+    /// Print a table once, and end: what a file or a pipe gets anyway
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print the state once as JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// A node without pods, for tests of whoever shows one.
 #[cfg(test)]

@@ -1,0 +1,361 @@
+//! The command line of what runs workloads on a host, and of its API; the rest of it is in `cli`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli::HostArgs;
+
+/// Where the API is found on its own machine.
+const SOCKET: &str = "/run/walras/run.sock";
+
+/// How to run on this machine, and whether to run workloads as well.
+#[derive(Debug, Args)]
+pub(crate) struct HostCommand {
+    #[command(flatten)]
+    pub(crate) host: HostArgs,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// Whether to run workloads, and for whom.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running workloads")]
+pub(crate) struct RunArgs {
+    /// Run workloads, and serve their API here with certificates; the usual port is 50051
+    #[arg(long, value_name = "ADDRESS", env = "WALRAS_RUN_LISTEN")]
+    pub(crate) run_listen: Option<SocketAddr>,
+    /// The folder with ca.pem, cert.pem, key.pem and clients; see `walras certs`
+    #[arg(long, value_name = "DIR", env = "WALRAS_RUN_TLS", requires = "run_listen")]
+    pub(crate) run_tls: Option<PathBuf>,
+    /// Serve --run-listen without certificates, which is possible on the loopback interface only
+    #[arg(long, conflicts_with = "run_tls", requires = "run_listen")]
+    pub(crate) run_plain: bool,
+    /// Run workloads, and serve their API on this socket, for its owner
+    #[arg(long, value_name = "PATH", env = "WALRAS_RUN_SOCKET")]
+    pub(crate) run_socket: Option<PathBuf>,
+    /// Docker's socket
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/var/run/docker.sock",
+        env = "WALRAS_RUN_DOCKER"
+    )]
+    pub(crate) run_docker: PathBuf,
+    /// The folder in which wanted workloads are kept
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/lib/walras",
+        env = "WALRAS_RUN_STATE_DIR"
+    )]
+    pub(crate) run_state_dir: PathBuf,
+    /// End at once there, for tests of crashes: before:OP or after:OP
+    #[cfg(feature = "real-docker")]
+    #[arg(long, hide = true)]
+    pub(crate) run_fault: Option<walras_run::FaultPoint>,
+}
+
+/// What to ask of a host that runs workloads.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunCommand {
+    /// Make workloads of a host what a file says
+    #[command(after_help = APPLY_HELP)]
+    Apply(ApplyArgs),
+    /// Stop and remove workloads of a host; their named volumes stay
+    #[command(after_help = DELETE_HELP)]
+    Delete(DeleteArgs),
+    /// Say how workloads of a host are, as its runtime has it now
+    #[command(after_help = STATUS_HELP)]
+    Status(StatusArgs),
+    /// List the workloads of a host
+    #[command(after_help = LIST_HELP)]
+    List(ListArgs),
+    /// List what a host did lately, and how it ended
+    #[command(after_help = ACTIONS_HELP)]
+    Actions(ActionsArgs),
+    /// Say whether a host that runs workloads is well
+    #[command(after_help = HEALTH_HELP)]
+    Health(ListArgs),
+    /// Stop all workloads of a host and take no new ones, or end that
+    #[command(after_help = DRAIN_HELP)]
+    Drain(DrainArgs),
+    /// Make certificates for hosts and for who asks them
+    #[command(after_help = CERTS_HELP, subcommand_required = true, arg_required_else_help = true)]
+    Certs(CertsArgs),
+}
+
+/// Which host to ask.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HostChoice {
+    /// The host, such as web1.example:50051; the socket of this machine where it is not said
+    #[arg(long, value_name = "NAME:PORT", env = "WALRAS_RUN_ADDRESS")]
+    pub(crate) address: Option<String>,
+    /// The folder with your ca.pem, cert.pem and key.pem
+    #[arg(long, value_name = "DIR", env = "WALRAS_RUN_TLS")]
+    pub(crate) tls: Option<PathBuf>,
+    /// Ask --address without certificates
+    #[arg(long, conflicts_with = "tls", requires = "address")]
+    pub(crate) plain: bool,
+    /// The socket of the host on this machine
+    #[arg(long, value_name = "PATH", default_value = SOCKET, env = "WALRAS_RUN_SOCKET",
+          conflicts_with = "address")]
+    pub(crate) socket: PathBuf,
+}
+
+/// What to apply.
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArgs {
+    /// A file with workloads, as YAML or JSON; - is standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Check everything, say what would be done, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Wait until every workload is what was wanted, or failed
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// What to delete.
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The ids of the workloads
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Wait until they are gone
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) timeout: u64,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// Whose status.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The ids of the workloads
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// Print JSON for programs, not sentences for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// Which host.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// Which actions.
+#[derive(Debug, Args)]
+pub(crate) struct ActionsArgs {
+    /// Of this workload only
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Only those that failed
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// The newest so many
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(i32).range(1..=1000))]
+    pub(crate) limit: i32,
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// Whether to drain.
+#[derive(Debug, Args)]
+pub(crate) struct DrainArgs {
+    /// End it: start what should run, and take new workloads again
+    #[arg(long)]
+    pub(crate) undo: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// Which certificates.
+#[derive(Debug, Args)]
+pub(crate) struct CertsArgs {
+    #[command(subcommand)]
+    pub(crate) command: CertsCommand,
+}
+
+/// What to do with certificates.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CertsCommand {
+    /// Make an authority: ca.pem, which everybody gets, and ca-key.pem, which nobody else may have
+    Init {
+        /// The folder of the authority; made where it is missing
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Make a certificate in a folder DIR/NAME that its owner can use as it is
+    Issue {
+        /// The folder of the authority
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+        /// Whose it is: the name by which a host is reached, or the name of who asks
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// What it may be used for
+        #[arg(long = "use", value_enum)]
+        usage: UseChoice,
+        /// Another name of the host
+        #[arg(long, value_name = "NAME")]
+        dns: Vec<String>,
+        /// An address of the host
+        #[arg(long, value_name = "ADDRESS")]
+        ip: Vec<IpAddr>,
+        /// How long it is valid
+        #[arg(long, value_name = "N", default_value_t = 365,
+              value_parser = clap::value_parser!(u32).range(1..=3650))]
+        days: u32,
+    },
+}
+
+/// What a certificate is for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum UseChoice {
+    /// A host that serves the API
+    Server,
+    /// Who asks
+    Client,
+}
+
+const APPLY_HELP: &str = "\
+Examples:
+  walras apply -f web.yaml
+  walras apply -f web.yaml --dry-run
+  walras apply -f all.yaml --wait --address web1.example:50051 --tls ~/certs/alice
+  generate | walras apply -f - --json
+
+A file has one workload, or several between lines of ---:
+  id: web
+  desired_state: running            # or stopped
+  revision_id: \"7\"                  # where it is not said, made from what follows
+  spec:
+    rollback: true                  # a new revision that fails gives way to the last good one
+    secrets: {TOKEN: hush}          # in the environment; kept nowhere by the host
+    container:
+      image: nginx:1.27
+      args: [\"-g\", \"daemon off;\"]
+      env: {MODE: production}
+      ports: [{host_port: 8080, container_port: 80}]
+      volumes: [{host_path: /srv/www, container_path: /www, read_only: true}]
+      managed_volumes: [{name: cache, mount_path: /var/cache/nginx}]
+      resources: {memory_bytes: 268435456, cpu_min_milli: 250, cpu_max_milli: 2000}
+      restart_policy: {policy: always}       # no, on-failure, unless-stopped
+      health_check: {command: [wget, -q, http://localhost], interval_s: 10}
+
+The same revision again changes nothing. Another desired state starts or stops. Another revision
+replaces: its image is fetched first, while the old one runs.
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached, a workload failed, or time ran out
+  2  bad input or usage, or the host refused it";
+
+const DELETE_HELP: &str = "\
+Examples:
+  walras delete web
+  walras delete web db --wait
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached, or time ran out
+  2  bad usage, or there is no such workload";
+
+const STATUS_HELP: &str = "\
+Examples:
+  walras status web
+  walras status web --json | jq .actual_state
+
+The runtime is asked, for two seconds at most. If it does not answer, the state is UNKNOWN.
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached
+  2  bad usage, or there is no such workload";
+
+const LIST_HELP: &str = "\
+Examples:
+  walras list
+  walras list --json --address web1.example:50051 --tls ~/certs/alice
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached
+  2  bad usage";
+
+const ACTIONS_HELP: &str = "\
+Examples:
+  walras actions
+  walras actions web --failed
+
+Newest first. Lost when the daemon restarts; its log has them too.
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached
+  2  bad usage";
+
+const HEALTH_HELP: &str = "\
+Examples:
+  walras health
+  walras health --json
+
+Exit codes:
+  0  it is well
+  1  it is not, or cannot be reached
+  2  bad usage";
+
+const DRAIN_HELP: &str = "\
+Examples:
+  walras drain
+  walras drain --undo
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached
+  2  bad usage";
+
+const CERTS_HELP: &str = "\
+Examples:
+  walras certs init --dir ca
+  walras certs issue --dir ca --use server --name web1.example --ip 192.0.2.7
+  walras certs issue --dir ca --use client --name alice
+  echo alice >> ca/web1.example/clients
+  walras host --run-listen 0.0.0.0:50051 --run-tls ca/web1.example
+  walras list --address web1.example:50051 --tls ca/alice
+
+Copy the folder of a host to the host and that of a client to the client; ca-key.pem stays here.
+A host takes only clients in its file `clients`, and reads it again when it changes.
+
+Exit codes:
+  0  fine
+  1  a file cannot be written
+  2  bad usage";

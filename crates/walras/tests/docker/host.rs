@@ -1,0 +1,189 @@
+//! `walras host` with workloads, and its client, as a user starts them.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::engine::Engine;
+
+/// A daemon with workloads. It is killed with this value.
+pub(crate) struct Host {
+    dir: TempDir,
+    daemon: Option<Child>,
+}
+
+impl Host {
+    pub(crate) fn start(engine: &Engine, more: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("walras-run-").tempdir().unwrap();
+        let mut host = Self { dir, daemon: None };
+        host.start_again(engine, more);
+        host
+    }
+
+    /// Starts the daemon, with what an earlier one left.
+    pub(crate) fn start_again(&mut self, engine: &Engine, more: &[&str]) {
+        let path = |name: &str| self.dir.path().join(name);
+        let log = File::options().create(true).append(true).open(path("log")).unwrap();
+        let daemon = Command::new(program())
+            .args(["host", "--listen", "127.0.0.1:0", "--log-level", "debug", "--config"])
+            .arg(self.config())
+            .arg("--state-dir")
+            .arg(path("host"))
+            .arg("--run-dir")
+            .arg(path("lock"))
+            .arg("--run-state-dir")
+            .arg(path("state"))
+            .arg("--run-socket")
+            .arg(path("socket"))
+            .arg("--run-docker")
+            .arg(engine.socket())
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.daemon = Some(daemon);
+        until("the API answers", || self.command(&["list"]).output().unwrap().status.success());
+    }
+
+    pub(crate) fn restart(&mut self, engine: &Engine, more: &[&str]) {
+        self.kill();
+        self.start_again(engine, more);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        daemon.kill().unwrap();
+        daemon.wait().unwrap();
+    }
+
+    /// Waits until it dies by itself.
+    pub(crate) fn dies(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        until("the daemon dies", || daemon.try_wait().unwrap().is_some());
+    }
+
+    /// Lets it live for a while. When it dies after that is not what is tested.
+    #[expect(clippy::disallowed_methods, reason = "a daemon is to die at some time or other")]
+    pub(crate) fn lives_for(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    /// Ends it kindly.
+    pub(crate) fn stop(&mut self) {
+        let mut daemon = self.daemon.take().unwrap();
+        Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status().unwrap();
+        assert!(daemon.wait().unwrap().success(), "it stops as it should");
+    }
+
+    /// Applies a document, and gives what is printed.
+    pub(crate) fn apply(&self, document: &str, more: &[&str]) -> String {
+        let args = [&["apply", "-f", "-", "--timeout", "120"][..], more].concat();
+        let mut command = self.command(&args);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(document.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{document}{stderr}{}", self.log());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command prints when all is well.
+    pub(crate) fn walras(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What a command prints, whatever it ends with.
+    pub(crate) fn walras_may_fail(&self, args: &[&str]) -> String {
+        String::from_utf8(self.command(args).output().unwrap().stdout).unwrap()
+    }
+
+    pub(crate) fn status(&self, id: &str) -> String {
+        self.walras(&["status", id])
+    }
+
+    /// Waits until a workload is in a state.
+    pub(crate) fn becomes(&self, id: &str, state: &str) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let begins = format!("{id}: {state},");
+        loop {
+            let status = self.status(id);
+            if status.starts_with(&begins) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not {state}: {status}{}", self.log());
+            pause();
+        }
+    }
+
+    /// Everything that it wrote.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.dir.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.is_file() {
+                    found.push(path);
+                }
+            }
+        }
+        assert!(found.iter().any(|path| path.ends_with("run.redb")), "{found:?}");
+        found
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(args).arg("--socket").arg(self.dir.path().join("socket"));
+        command
+    }
+
+    fn config(&self) -> PathBuf {
+        let config = self.dir.path().join("host.toml");
+        fs::write(&config, "").unwrap();
+        config
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.kill().ok();
+            daemon.wait().ok();
+        }
+    }
+}
+
+fn program() -> &'static Path {
+    assert_cmd::cargo::cargo_bin!("walras")
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: it did not come");
+        pause();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "between two looks at a condition with a deadline")]
+fn pause() {
+    thread::sleep(Duration::from_millis(20));
+}
