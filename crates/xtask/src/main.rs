@@ -1,8 +1,8 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
 //! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
-//! image; `bpf` compiles eBPF programs; `proto` makes code; `docker` unpacks a Docker for tests; `man`
-//! writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
+//! image; `bpf` compiles eBPF programs; `proto` makes code; `docker` unpacks a Docker for tests;
+//! `man` writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod bpf;
@@ -14,6 +14,7 @@ mod man;
 mod proto;
 mod run;
 mod testbed;
+mod tier;
 mod tiers;
 mod tools;
 
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, value_parser};
 
-use crate::tiers::Tier;
+use crate::tier::Tier;
 
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", about = "Test and document the repository")]

@@ -16,7 +16,8 @@ use owo_colors::OwoColorize as _;
 use crate::facts;
 use crate::guest;
 use crate::lease;
-use crate::tiers::{self, Call, Plan, Step, Tier};
+use crate::tier::Tier;
+use crate::tiers::{self, Call, Plan, Step};
 use crate::tools::{self, Places};
 
 /// What is said of a tier that took too long. It is not failed: the machine may be slow.

@@ -11,7 +11,8 @@ use anyhow::Result;
 
 use crate::lease;
 use crate::run;
-use crate::tiers::{self, Tier};
+use crate::tier::Tier;
+use crate::tiers;
 use crate::tools::Places;
 
 /// Runs `args` as the testbed's command line, and ends as it ends.

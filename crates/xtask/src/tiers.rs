@@ -7,30 +7,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use crate::facts::{BROWSER_TEST, FUZZ_PACKAGE, Facts, KERNEL_TEST, README_COMMAND};
+use crate::tier::Tier;
 use crate::tools::{self, Need};
-
-/// One rung of the ladder, in the order in which they are climbed: cheap before dear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(crate) enum Tier {
-    Format,
-    Lints,
-    Policy,
-    Pure,
-    Tidy,
-    Unit,
-    Property,
-    Kernel,
-    Guest,
-    Browser,
-    Kube,
-    Doc,
-    Corpus,
-    Fuzz,
-    Manual,
-}
 
 /// What a tier does on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +77,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Kernel => kernel(facts),
         Tier::Guest => guest(facts),
         Tier::Browser => browser(facts),
+        Tier::Docker => docker(facts),
         Tier::Kube => kube(facts),
         Tier::Doc => steps(vec![
             Step::Run(product_tests(facts).arg("--doc")),
@@ -161,6 +141,10 @@ const GUEST_PACKAGES: [&str; 2] = ["walras-cgroup", "walras"];
 /// Where fuzz targets run.
 const FUZZ_TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// The tests that start a Docker, and what they are behind.
+const DOCKER_TEST: &str = "docker";
+const DOCKER_FEATURE: &str = "walras/real-docker";
+
 /// The tests that start clusters, or what belongs to one.
 const CLUSTER_TESTS: [&str; 3] = ["cluster", "kube", "prometheus"];
 const CLUSTER_FEATURE: &str =
@@ -170,7 +154,7 @@ const CLUSTER_FEATURE: &str =
 fn all_features(facts: &Facts) -> String {
     let kernel = features(&facts.workspace.kernel_packages, KERNEL_FEATURE);
     let browser = features(&facts.workspace.browser_packages, BROWSER_TEST);
-    format!("{kernel},{browser},{CLUSTER_FEATURE}")
+    format!("{kernel},{browser},{DOCKER_FEATURE},{CLUSTER_FEATURE}")
 }
 
 /// With the features, so that tests that only some machines can run are linted everywhere.
@@ -230,6 +214,15 @@ fn browser(facts: &Facts) -> Plan {
     Plan::Run { needs: vec![Need::Browser], steps: vec![Step::Run(call)], note: None }
 }
 
+/// The tests of what runs containers, on a Docker of their own.
+fn docker(facts: &Facts) -> Plan {
+    if !facts.guest {
+        return Plan::NotRun("no Debian system to get Docker from".to_owned());
+    }
+    let prepare = Call::cargo("run --quiet --package xtask -- docker");
+    steps(vec![Step::Run(prepare), Step::Run(special_tests(facts, DOCKER_TEST))])
+}
+
 fn unit(facts: &Facts) -> Plan {
     steps(vec![build_unit_tests(facts), Step::Run(unit_tests(facts).arg("--no-fail-fast"))])
 }
@@ -242,8 +235,9 @@ fn build_unit_tests(facts: &Facts) -> Step {
 /// The unit tests, and the integration tests that need nothing but a compiler.
 fn unit_tests(facts: &Facts) -> Call {
     let mut call = product_tests(facts).args("--lib --bins");
-    let is_special =
-        |test: &str| [KERNEL_TEST, BROWSER_TEST].contains(&test) || CLUSTER_TESTS.contains(&test);
+    let is_special = |test: &str| {
+        [KERNEL_TEST, BROWSER_TEST, DOCKER_TEST].contains(&test) || CLUSTER_TESTS.contains(&test)
+    };
     let ordinary = |test: &&String| !is_property(test) && !is_special(test);
     for test in facts.workspace.tests.iter().filter(ordinary) {
         call = call.arg("--test").arg(test);
@@ -361,96 +355,6 @@ impl Facts {
     }
 }
 
-// === impl Tier ===
-
-impl Tier {
-    /// The name on the command line and in the summary.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Format => "format",
-            Self::Lints => "lints",
-            Self::Policy => "policy",
-            Self::Pure => "pure",
-            Self::Tidy => "tidy",
-            Self::Unit => "unit",
-            Self::Property => "property",
-            Self::Kernel => "kernel",
-            Self::Guest => "guest",
-            Self::Browser => "browser",
-            Self::Kube => "kube",
-            Self::Doc => "doc",
-            Self::Corpus => "corpus",
-            Self::Fuzz => "fuzz",
-            Self::Manual => "manual",
-        }
-    }
-
-    /// What is known once the tier has passed.
-    pub(crate) fn proves(self) -> &'static str {
-        match self {
-            Self::Format => "the code is laid out by rustfmt",
-            Self::Lints => "clippy has no complaint about any target",
-            Self::Policy => "licences, duplicates and sources of dependencies are as agreed",
-            Self::Pure => "the core builds for a machine without an operating system",
-            Self::Tidy => "the repository keeps its own rules, and this tool works",
-            Self::Unit => "every unit and integration test passes",
-            Self::Property => "the market keeps its promises on generated inputs",
-            Self::Kernel => "control groups of this kernel work, and the simulator is like them",
-            Self::Guest => {
-                "the market runs on control groups of the second version, in a virtual machine"
-            }
-            Self::Browser => "the pages of a node and of a cluster work in a real browser",
-            Self::Kube => {
-                "a real Kubernetes starts, resizes a pod in place, breaks, mends and ends"
-            }
-            Self::Doc => "examples in the documentation run, and its links lead somewhere",
-            Self::Corpus => "every input that fuzzing ever kept is still handled",
-            Self::Fuzz => "a short search finds no input that breaks a parser or an invariant",
-            Self::Manual => "man pages, completions and the first command of the README work",
-        }
-    }
-
-    /// How many seconds it may take on a new machine with two cores. Together less than an hour:
-    /// whoever needs more in one tier finds it in another.
-    pub(crate) const fn budget_s(self) -> u32 {
-        match self {
-            Self::Format => 5,
-            Self::Lints => 180,
-            Self::Policy => 240,
-            Self::Pure => 30,
-            Self::Tidy => 90,
-            Self::Unit => 480,
-            Self::Property => 180,
-            Self::Kernel => 90,
-            Self::Guest => 240,
-            Self::Browser => 150,
-            Self::Kube => 1200,
-            Self::Doc => 45,
-            Self::Corpus => 30,
-            Self::Fuzz => 240,
-            Self::Manual => 300,
-        }
-    }
-
-    /// Whether the tier can only repeat the compiler's message where the product does not build.
-    pub(crate) fn repeats_a_broken_build(self) -> bool {
-        match self {
-            Self::Format | Self::Lints | Self::Policy | Self::Pure | Self::Tidy | Self::Unit => {
-                false
-            }
-            Self::Property
-            | Self::Kernel
-            | Self::Guest
-            | Self::Browser
-            | Self::Kube
-            | Self::Doc
-            | Self::Corpus
-            | Self::Fuzz
-            | Self::Manual => true,
-        }
-    }
-}
-
 // === impl Call ===
 
 impl Call {
@@ -499,11 +403,13 @@ mod tests {
     use super::*;
     use crate::facts::Workspace;
     use crate::tools::Places;
+    use clap::ValueEnum as _;
 
     /// How every call begins that tests the product.
     const TESTS: &str = "cargo test --workspace --exclude xtask --exclude walras-fuzz --features \
         walras-cgroup/real-kernel,walras-sim/real-kernel,walras-node/browser,walras-kube/browser,\
-        walras-testbed/real-cluster,walras/real-cluster,walras-kube/real-prometheus";
+        walras/real-docker,walras-testbed/real-cluster,walras/real-cluster,\
+        walras-kube/real-prometheus";
 
     fn facts() -> Facts {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
