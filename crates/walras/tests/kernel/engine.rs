@@ -69,7 +69,11 @@ fn a_container_that_asked_to_be_left_alone_is_and_so_is_one_that_may_have() {
     assert!(problems.contains(&words) && problems.contains("500"), "{problems}");
     third.store(true, Ordering::Relaxed);
     wait_for("the third one", || daemon.pod(late));
-    wait_for("no problems", || daemon.state()["problems"].as_array()?.is_empty().then_some(()));
+    // Of its own containers: others may have left some on this machine.
+    wait_for("no problem with it", || {
+        let problems = daemon.state()["problems"].to_string();
+        (!problems.contains(&id(3)[..12])).then_some(())
+    });
     daemon.stop();
     assert_eq!(containers.each_ref().map(|path| stage.quota(path)), [Some(10_000); 3]);
 }
