@@ -160,7 +160,7 @@ fn text_from_objects_is_text() {
     browser.picture(&picture("hostile-detail"));
     browser.press(Key::Escape);
     assert!(text(&mut browser, "standing").starts_with("<i>other</i> leads."));
-    assert!(text(&mut browser, "problems").contains("`<u>on</u>`: "));
+    assert!(text(&mut browser, "problems").contains("mode: \"<u>on</u>\" is not one of"));
     let made =
         "document.querySelectorAll('img:not(.mark), i:not(.fill), u, td b, .sentence b').length";
     assert_eq!(browser.value(made), json!(0));
