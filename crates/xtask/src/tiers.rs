@@ -273,11 +273,19 @@ fn kube(facts: &Facts) -> Plan {
     let build =
         CLUSTER_TESTS.iter().fold(product_tests(facts), |call, test| call.arg("--test").arg(*test));
     let mut all = vec![Step::Build(build.arg("--no-run"))];
+    // As the testbed builds what goes into images: while one test did, the others would wait for
+    // cargo, and some of them beside a running cluster.
+    for package in ["walras-loadgen", "walras"] {
+        let image = Call::cargo("build --quiet --bins --package").arg(package).arg("--target");
+        all.push(Step::Build(image.arg(GUEST_TARGET).args("--config profile.dev.strip=true")));
+    }
     // Prepared first, because this shows how far it is, and tests do not.
     all.push(Step::Run(prepare));
-    // Both mostly wait, and every test has a cluster of its own or the one of its process.
-    all.push(Step::Beside(tests("kube"), ["prometheus", "cluster"].map(tests).to_vec()));
-    steps(all)
+    all.push(Step::Run(tests("cluster")));
+    // It needs no cluster, and is done long before the others are.
+    all.push(Step::Beside(tests("kube"), vec![tests("prometheus")]));
+    let needs = vec![Need::Target(GUEST_TARGET), Need::StaticCompiler];
+    Plan::Run { needs, steps: all, note: None }
 }
 
 /// The command that starts, lists and ends testbeds.
@@ -536,13 +544,22 @@ mod tests {
     fn clusters_are_prepared_before_they_are_tested_and_left_out_only_on_request() {
         let keeper = "CARGO_BIN_EXE_walras-testbed=/c/target/debug/walras-testbed";
         let tests = |name| format!("{keeper} {TESTS} --test {name} --no-fail-fast -- --nocapture");
+        let image = |package| {
+            format!(
+                "build: cargo build --quiet --bins --package {package} --target \
+                 x86_64-unknown-linux-musl --config profile.dev.strip=true"
+            )
+        };
         let expected = format!(
             "build: {TESTS} --test cluster --test kube --test prometheus --no-run\n\
+             {}\n{}\n\
              CARGO_MANIFEST_DIR=/repo/crates/testbed walras-testbed prepare\n\
-             {}\nbeside: {}\nbeside: {}",
+             {}\n{}\nbeside: {}",
+            image("walras-loadgen"),
+            image("walras"),
+            tests("cluster"),
             tests("kube"),
-            tests("prometheus"),
-            tests("cluster")
+            tests("prometheus")
         );
         assert_eq!(check(Tier::Kube, &facts()), expected);
         let without = Facts { without_kubernetes: true, ..facts() };
