@@ -8,7 +8,7 @@ use core::fmt;
 use crate::units::Moment;
 
 use super::look::{Instance, InstanceState};
-use super::spec::Restart;
+use super::spec::{Kind, Restart};
 use super::{Start, Workload, backoff};
 
 /// Something to be done by a runtime, about one workload.
@@ -96,7 +96,12 @@ impl Workload {
             return Step::Wait { until };
         }
         let lacks_secrets = !self.has_secrets && !self.target().secrets.is_empty();
-        if op == Op::Create && lacks_secrets { Step::NeedsSecrets } else { step }
+        // A container is made with its secrets; a machine is handed them at every start.
+        let handed = match self.target().work.kind() {
+            Kind::Vm => Op::Start,
+            Kind::Container | Kind::Compose | Kind::Custom => Op::Create,
+        };
+        if op == handed && lacks_secrets { Step::NeedsSecrets } else { step }
     }
 
     /// The next step towards the target.

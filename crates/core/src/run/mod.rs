@@ -13,15 +13,19 @@
 
 mod admit;
 mod backoff;
+mod check;
+mod compose;
 mod container;
 mod decide;
 mod fault;
+mod interpolate;
 mod look;
 mod saved;
 mod spec;
 mod status;
 #[cfg(test)]
 mod tests;
+mod vm;
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -32,18 +36,23 @@ use crate::units::Moment;
 
 pub use admit::{Capacity, Refusal, WORKLOADS_MAX, admit};
 pub use backoff::{ATTEMPTS_MAX, BACKOFF_FIRST, BACKOFF_MAX, STEADY_AFTER};
+pub use check::is_variable;
+pub use compose::{Compose, PROJECT_MAX, Policy};
 pub use container::{
-    Container, FieldFault, HealthCheck, MEMORY_MIN, Mount, OUR_LABELS, Port, Protocol, Resources,
-    Source, is_variable,
+    Container, FieldFault, HealthCheck, LogBounds, MEMORY_MIN, Mount, OUR_LABELS, Port, Protocol,
+    Resources, Source,
 };
 pub use decide::{Op, Step, Why};
 pub use fault::{Fault, FaultKind, Remedy};
+pub use interpolate::{InterpolateError, interpolate};
 pub use look::{GATE, GOOD_AFTER, Health, Instance, InstanceState, Ticket};
 pub use saved::{SAVED_VERSION, SavedError};
 pub use spec::{
-    Desired, ID_MAX, NameError, Needs, REVISION_MAX, Restart, Revision, Spec, Work, WorkloadId,
+    Custom, Desired, ID_MAX, Kind, NameError, Needs, REVISION_MAX, Restart, Revision, Spec, Work,
+    WorkloadId,
 };
 pub use status::{Actual, Status};
+pub use vm::Vm;
 
 /// What an apply would come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,10 +297,14 @@ impl Workload {
         }
     }
 
+    /// The spec that was applied last, and the one to go back to.
+    pub fn specs(&self) -> impl Iterator<Item = &Spec> {
+        core::iter::once(&self.kept.spec).chain(self.kept.previous.iter())
+    }
+
     /// The revisions whose secrets it may still need.
     pub fn revisions(&self) -> impl Iterator<Item = &Revision> {
-        let previous = self.kept.previous.iter();
-        core::iter::once(&self.kept.spec).chain(previous).map(|spec| &spec.revision)
+        self.specs().map(|spec| &spec.revision)
     }
 
     /// Whether it should run, as whoever applied it says.

@@ -11,7 +11,12 @@ use super::spec::WorkloadId;
 use super::{Kept, Workload};
 
 /// The version that [`Workload::save`] writes, and the newest that [`Workload::load`] reads.
-pub const SAVED_VERSION: u64 = 1;
+///
+/// Version 2 has networks, log bounds and the like, which nobody said in version 1, and compose
+/// projects.
+pub const SAVED_VERSION: u64 = 2;
+/// The oldest that is read.
+const OLDEST_VERSION: u64 = 1;
 
 /// Why a record is no workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +72,7 @@ impl Workload {
         let damaged = |error: serde_json::Error| SavedError::Damaged(error.to_string());
         let Versioned { version } = serde_json::from_str(record).map_err(damaged)?;
         match version {
-            SAVED_VERSION => {}
+            OLDEST_VERSION..=SAVED_VERSION => {}
             found if found > SAVED_VERSION => return Err(SavedError::Newer { found }),
             other => {
                 let what = alloc::format!("there never was a version {other}");

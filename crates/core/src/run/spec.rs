@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Millicores};
 
+use super::compose::Compose;
 use super::container::Container;
+use super::vm::Vm;
 
 /// The longest id, which is a container's name too.
 pub const ID_MAX: usize = 128;
@@ -85,9 +87,39 @@ pub struct Spec {
 /// The kinds of workloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "nearly all workloads are containers")]
 pub enum Work {
     /// One container.
     Container(Container),
+    /// Several containers that belong together, as a compose file says.
+    Compose(Compose),
+    /// One virtual machine.
+    Vm(Vm),
+    /// What a runtime of one's own understands.
+    Custom(Custom),
+}
+
+/// What kind of workload it is. A workload stays what it is: another kind is another workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// One container.
+    Container,
+    /// A compose project.
+    Compose,
+    /// A virtual machine.
+    Vm,
+    /// Of a runtime of one's own.
+    Custom,
+}
+
+/// A workload of a runtime that the API does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Custom {
+    /// Which runtime.
+    pub runtime: String,
+    /// What that runtime is told.
+    pub settings: serde_json::Value,
 }
 
 /// What a workload needs of its host for itself.
@@ -174,6 +206,9 @@ impl Spec {
     pub const fn restart(&self) -> Restart {
         match &self.work {
             Work::Container(container) => container.restart,
+            Work::Compose(compose) => compose.restart,
+            Work::Vm(vm) => vm.restart,
+            Work::Custom(_) => Restart::Always,
         }
     }
 
@@ -182,6 +217,37 @@ impl Spec {
     pub const fn needs(&self) -> Needs {
         match &self.work {
             Work::Container(container) => container.needs(),
+            Work::Compose(compose) => Needs { cpu: Millicores::ZERO, memory: compose.memory },
+            Work::Vm(vm) => vm.needs(),
+            Work::Custom(_) => Needs { cpu: Millicores::ZERO, memory: Bytes::new(0) },
+        }
+    }
+}
+
+// === impl Work, Kind ===
+
+impl Work {
+    /// What kind of workload it is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Container(_) => Kind::Container,
+            Self::Compose(_) => Kind::Compose,
+            Self::Vm(_) => Kind::Vm,
+            Self::Custom(_) => Kind::Custom,
+        }
+    }
+}
+
+impl Kind {
+    /// Its name for people and programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Compose => "compose",
+            Self::Vm => "vm",
+            Self::Custom => "custom",
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Every transition of a workload, told as a story each.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,18 +12,7 @@ fn at(s: u64) -> Moment {
 }
 
 pub(super) fn container() -> Container {
-    Container {
-        image: "busybox".to_string(),
-        command: vec![],
-        args: vec![],
-        env: BTreeMap::new(),
-        mounts: vec![],
-        ports: vec![],
-        resources: Resources::default(),
-        restart: Restart::Always,
-        labels: BTreeMap::new(),
-        health: None,
-    }
+    Container::new("busybox")
 }
 
 fn spec(revision: &str, restart: Restart) -> Spec {
@@ -507,8 +495,8 @@ fn what_is_saved_is_what_is_loaded_and_what_is_damaged_is_refused() {
     let loaded = Workload::load(&record).unwrap();
     assert_eq!(loaded.save(), record);
     assert_eq!(loaded.next(at(20)), Step::Look);
-    let newer = record.replace("\"version\":1", "\"version\":2");
-    assert_eq!(Workload::load(&newer), Err(SavedError::Newer { found: 2 }));
+    let newer = record.replace("\"version\":2", "\"version\":3");
+    assert_eq!(Workload::load(&newer), Err(SavedError::Newer { found: 3 }));
     for bad in ["", "{}", "[]", "{\"version\":0}", &record[..record.len() - 2]] {
         assert!(matches!(Workload::load(bad), Err(SavedError::Damaged(_))), "{bad}");
     }
@@ -523,7 +511,9 @@ fn a_record_of_the_first_version_is_read_for_ever() {
     assert_eq!(workload.id().as_str(), "web");
     assert_eq!(workload.target().revision.as_str(), "1");
     assert_eq!(workload.spec().revision.as_str(), "2");
-    assert_eq!(workload.save(), record.trim_end());
+    let second = include_str!("../../testdata/run/version_2.json");
+    assert_eq!(workload.save(), second.trim_end(), "it is saved as the newest version");
+    assert_eq!(Workload::load(second).unwrap(), workload);
 }
 
 #[test]
@@ -532,7 +522,10 @@ fn every_fault_of_a_container_is_told_with_its_field() {
     bad.image = "-rm".to_string();
     bad.args = vec!["a\0b".to_string()];
     bad.env.insert("A=B".to_string(), String::new());
-    let mount = |source, path: &str| Mount { source, path: path.to_string(), read_only: false };
+    let mount = |source, path: &str| {
+        let path = path.to_string();
+        Mount { source, path, read_only: false, goes_with_workload: false }
+    };
     bad.mounts = vec![
         mount(Source::Path("/a/../etc".to_string()), "/data"),
         mount(Source::Volume("../x".to_string()), "data"),
@@ -546,16 +539,16 @@ fn every_fault_of_a_container_is_told_with_its_field() {
         memory_swap: Some(Bytes::new(0)),
         cpu_min: Some(Millicores::new(2)),
         cpu_max: Some(Millicores::new(1)),
+        weight_thousandths: Some(0),
+        target_latency_ms: Some(0),
     };
+    bad.networks = ["host", "a b", "ok", "ok"].map(String::from).to_vec();
+    bad.oci_runtime = Some("../runc".to_string());
+    bad.logs = LogBounds { max: Bytes::new(1), files: 0 };
     bad.labels.insert("persys.managed".to_string(), String::new());
-    let span = Span::ZERO;
-    bad.health = Some(HealthCheck {
-        command: vec![],
-        interval: span,
-        timeout: span,
-        retries: 0,
-        start_period: span,
-    });
+    let (command, span) = (vec![], Span::ZERO);
+    let (interval, timeout, start_period) = (span, span, span);
+    bad.health = Some(HealthCheck { command, interval, timeout, retries: 0, start_period });
     let faults = bad.check();
     let fields: Vec<&str> = faults.iter().map(|fault| &*fault.field).collect();
     let expected = [
@@ -572,11 +565,19 @@ fn every_fault_of_a_container_is_told_with_its_field() {
         "resources.memory_bytes",
         "resources.memory_swap_bytes",
         "resources.cpu_min_milli",
+        "resources.weight",
+        "resources.target_latency_ms",
         "labels.persys.managed",
         "health_check.command",
         "health_check.interval_s",
         "health_check.timeout_s",
         "health_check.retries",
+        "networks[0]",
+        "networks[1]",
+        "networks[3]",
+        "oci_runtime",
+        "logs.max_bytes",
+        "logs.max_files",
     ];
     assert_eq!(fields, expected);
     assert_eq!(container().check(), vec![]);
