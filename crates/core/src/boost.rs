@@ -1,4 +1,5 @@
-//! The fast loop's step: raise the limit of a throttled pod at once, before the market is asked.
+//! The fast loop's step: raise the limit of a throttled workload at once, before the market is
+//! asked.
 //!
 //! It only raises, and only the limit, since a resize that does not raise requests is never put
 //! off. It waits for a raise to take effect before the next one, and what it gave decays back into
@@ -9,31 +10,31 @@ use crate::market::Mode;
 use crate::profile::{BoostRule, Profile};
 use crate::units::{Millicores, Moment, Ratio, Span};
 
-/// What the fast loop knows about one pod.
+/// What the fast loop knows about one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastFacts {
     /// The limit in force.
     pub limit: Millicores,
-    /// The pod's ceiling.
+    /// The workload's ceiling.
     pub max: Millicores,
     /// The most it used lately; bursts tend to be as large as the last ones.
     pub peak: Millicores,
-    /// What the pod did since the last fast look.
+    /// What the workload did since the last fast look.
     pub signal: Signal,
     /// How many throttled periods in a row there were, over the ends of looks.
     pub throttled_in_a_row: u64,
-    /// Whether the pod misses its latency target.
+    /// Whether the workload misses its latency target.
     pub latency_missed: bool,
 }
 
-/// What the fast loop wants for one pod.
+/// What the fast loop wants for one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: the pod is not held back.
+    /// Nothing: the workload is not held back.
     Calm,
-    /// A larger limit, because the pod is throttled.
+    /// A larger limit, because the workload is throttled.
     Throttled(Millicores),
-    /// A larger limit, because the pod misses its latency target and CPU may be what it lacks.
+    /// A larger limit, because the workload misses its latency target and CPU may be what it lacks.
     Late(Millicores),
     /// It is held back, but already has all it may have.
     AtMax,
@@ -41,7 +42,7 @@ pub enum Step {
     LateElsewhere,
 }
 
-/// A pod that uses less than this of its limit, and is not throttled, does not lack CPU.
+/// A workload that uses less than this of its limit, and is not throttled, does not lack CPU.
 const BUSY: Ratio = Ratio::from_percent(50);
 
 /// A raise that has not been taken back yet.

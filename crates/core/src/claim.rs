@@ -25,12 +25,12 @@ pub struct CameWith {
 /// What kind of work a workload does, as far as its owner said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nature {
-    /// Nobody said; it is judged by what it does.
+    /// It is not said; it is judged by what it does.
     #[default]
     Unknown,
     /// It takes what is left over: batch work, best effort.
     Batch,
-    /// Somebody waits for its answers: it is never contained.
+    /// Clients wait for its answers: it is never contained.
     Service,
 }
 
@@ -56,7 +56,7 @@ pub struct Known {
     pub came_with: CameWith,
     /// The least its owner wants for it.
     pub min: Option<Millicores>,
-    /// The most it may have, where somebody said so.
+    /// The most it may have, where that is said.
     pub max: Option<Millicores>,
     /// What the kernel's weight that it came with stands for: on Kubernetes its request.
     pub share: Weight,
@@ -71,12 +71,12 @@ pub struct Known {
 pub struct Ground {
     /// What becomes of a grant.
     pub cap_rule: CapRule,
-    /// What a workload may have at least in the documents' market. Elsewhere nobody gets a right by
+    /// What a workload may have at least in the documents' market. Elsewhere there is no right by
     /// being there: a hundred such rights would be more than there is.
     pub baseline: Millicores,
     /// The node.
     pub node: Millicores,
-    /// Whether nobody gets more than the limit it came with.
+    /// Whether no workload gets more than the limit it came with.
     pub respect_limits: bool,
 }
 
@@ -101,13 +101,13 @@ pub fn claim(known: &Known, ground: &Ground) -> Claim {
         CapRule::Grant | CapRule::Tight => ground.baseline,
         CapRule::Loose => Millicores::ZERO,
     };
-    // Whoever calls its work batch takes what is left: only a min makes a right of it.
+    // Batch work takes what is left: only a min makes a right of it.
     let requested = match (ground.cap_rule, known.nature) {
         (CapRule::Loose, Nature::Batch) => Millicores::ZERO,
         _ => request,
     };
     let right = baseline.max(requested).max(known.min.unwrap_or(Millicores::ZERO));
-    // Whoever names a max below the baseline or the request means it.
+    // A max below the baseline or the request is meant.
     let is_named = known.max.is_some() || limit.is_some();
     let right = if known.min.is_none() && is_named { right.min(max) } else { right };
     Claim { bounds: Bounds::new(right.min(node), max), weight: weight(known) }

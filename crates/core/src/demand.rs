@@ -1,4 +1,5 @@
-//! From two samples of a pod's counters to what the pod did in between: usage, throttling, waiting.
+//! From two samples of a workload's counters to what the workload did in between: usage,
+//! throttling, waiting.
 //!
 //! Each loop keeps its own previous sample, so that one never shortens the other's window. A
 //! counter that went backwards means the cgroup was made anew: a fresh start, never a negative
@@ -15,7 +16,7 @@ pub const USAGE_FLOOR: Span = Span::from_ms(1);
 /// A shorter window than this is noise.
 pub const WINDOW_FLOOR: Span = Span::from_ms(50);
 
-/// A pod's counters at one moment, as the kernel gives them.
+/// A workload's counters at one moment, as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// When they were read.
@@ -24,7 +25,7 @@ pub struct Sample {
     pub usage: Span,
     /// Time spent throttled by the quota so far, summed over CPUs.
     pub throttled: Span,
-    /// Periods in which the quota was in force and the pod wanted to run.
+    /// Periods in which the quota was in force and the workload wanted to run.
     pub nr_periods: u64,
     /// Those of them in which it was throttled.
     pub nr_throttled: u64,
@@ -32,7 +33,7 @@ pub struct Sample {
     pub stalled: Option<Span>,
 }
 
-/// What a pod did between two samples.
+/// What a workload did between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
     /// The time between the samples.
@@ -47,17 +48,17 @@ pub struct Signal {
     pub periods: u64,
     /// Throttled periods in the window.
     pub throttled_periods: u64,
-    /// Share of the window in which some task waited for a CPU and the pod's own quota was not the
-    /// cause; zero where the kernel does not tell.
+    /// Share of the window in which some task waited for a CPU and the workload's own quota was not
+    /// the cause; zero where the kernel does not tell.
     pub stall_ratio: Ratio,
-    /// How urgently the pod wants more, from 0 to 1.
+    /// How urgently the workload wants more, from 0 to 1.
     pub demand: Ratio,
 }
 
 /// What two samples say together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// The pod's behaviour in the window.
+    /// The workload's behaviour in the window.
     Window(Signal),
     /// A counter went backwards: start afresh from the newer sample.
     Reset,
@@ -136,7 +137,7 @@ impl Delta {
         }
     }
 
-    /// A throttled pod waits, too, but for its own quota and not for its neighbours.
+    /// A throttled workload waits, too, but for its own quota and not for its neighbours.
     fn stall_ratio(&self) -> Ratio {
         let by_others = self.stalled.saturating_sub(self.throttled);
         Ratio::of(by_others, self.window.as_us()).at_most_one()

@@ -2,8 +2,8 @@
 //!
 //! A driver tells the [`Elector`] what it sees in the lease and what became of its own writes, and
 //! asks what to do next. A write must carry the version that was seen, so that of two who write at
-//! once only one succeeds. When somebody else's lease ends is judged by how long it has been seen
-//! unchanged on our own clock; nobody's clock is compared with anybody else's. Who holds the lease
+//! once only one succeeds. When another's lease ends is judged by how long it has been seen
+//! unchanged on our own clock; two clocks are never compared. Who holds the lease
 //! stops acting before others may take it, whether or not it can still reach anybody.
 
 use alloc::string::String;
@@ -26,7 +26,7 @@ pub struct LeaseTimes {
 /// What is seen in a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSeen {
-    /// Who holds it; nobody, if it was given back.
+    /// Who holds it; none, if it was given back.
     pub holder: Option<String>,
     /// Changes with every write.
     pub version: String,
@@ -91,7 +91,7 @@ impl LeaseTimes {
 // === impl Elector ===
 
 impl Elector {
-    /// Somebody whose name nobody else has.
+    /// An elector; `me` must be unique among all of them.
     #[must_use]
     pub fn new(me: String, times: LeaseTimes) -> Self {
         Self { me, times, seen: None, looked_at: None, held: None, failed_at: None }
@@ -103,8 +103,8 @@ impl Elector {
         &self.me
     }
 
-    /// Who holds the lease at `now`, as far as is known. Of somebody else that counts for as long
-    /// as a lease lasts: whoever cannot look any more does not know who leads.
+    /// Who holds the lease at `now`, as far as is known. Of another that counts for as long
+    /// as a lease lasts: an elector that cannot look any more does not know who leads.
     #[must_use]
     pub fn holder(&self, now: Moment) -> Option<&str> {
         let (lease, since) = self.seen.as_ref()?;
@@ -135,7 +135,7 @@ impl Elector {
         self.note(Some(lease), begun);
     }
 
-    /// A read or a write failed at `now`, or somebody else was faster. The lease has to be read.
+    /// A read or a write failed at `now`, or another was faster. The lease has to be read.
     pub fn lease_failed(&mut self, now: Moment) {
         self.looked_at = None;
         self.failed_at = Some(now);
@@ -255,7 +255,7 @@ mod tests {
         me.lease_seen(Some(lease("a", 7)), at(113));
         assert_eq!(me.next(at(113)), LeaseStep::Wait { until: at(115) });
         assert_eq!(me.next(at(115)), acquire(7));
-        // Somebody else was faster.
+        // Another was faster.
         me.lease_failed(at(115));
         assert_eq!(me.next(at(116)), LeaseStep::Wait { until: at(117) });
         assert_eq!(me.next(at(117)), LeaseStep::Look);
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!((me.acts_until(at(3)), me.holder(at(3))), (None, Some("b")));
         me.lease_failed(at(5));
         assert_eq!(me.holder(at(17)), Some("b"));
-        assert_eq!(me.holder(at(18)), None, "whoever cannot look does not know who leads");
+        assert_eq!(me.holder(at(18)), None, "an elector that cannot look does not know who leads");
         let mut me = elector("a");
         me.lease_seen(Some(lease("a", 4)), at(0));
         assert_eq!(me.next(at(0)), acquire(4));

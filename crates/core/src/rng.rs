@@ -1,6 +1,6 @@
 //! A small seeded generator (SplitMix64) for the one decision that explores: bidding.
 //!
-//! Randomness is state. Whoever explores owns a generator and saves it with everything else it
+//! Randomness is state. The explorer owns a generator and saves it with everything else it
 //! knows, so a replay draws the same numbers on every machine.
 
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,14 @@
 //! What workloads may claim where their owners do not trust each other.
 //!
 //! What an owner writes is a wish. It orders the owner's own workloads among themselves, and never
-//! takes from others what they requested: a right above the request comes out of what nobody
+//! takes from others what they requested: a right above the request comes out of what was not
 //! requested, which owners share equally, and priorities leave the weight of all workloads of one
 //! owner together as it is. An administrator may allow an owner more, or less.
 //!
 //! Always: the rights of one owner are at most what its workloads requested, and its part of what
-//! nobody requested; its weights together are at most what they are without any wish, times what it
-//! is allowed. So whatever others write, a workload is granted the smaller of its need and of its
-//! right with its part of the rest by weight.
+//! was not requested; its weights together are at most what they are without any wish, times what
+//! it is allowed. So whatever others write, a workload is granted the smaller of its need and of
+//! its right with its part of the rest by weight.
 
 use alloc::vec;
 use alloc::vec::Vec;

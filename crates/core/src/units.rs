@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 mod name;
 mod resources;
 
-pub use name::{PodUid, VmName, WorkloadKey};
+pub use name::{FamilyKey, VmName, WorkloadUid};
 pub use resources::{ComputeUnit, Resource, Resources};
 
 /// CPU in thousandths of a core.

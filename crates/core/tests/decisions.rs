@@ -81,7 +81,7 @@ fn show_demand(case: &Case) -> String {
     }
 }
 
-/// Each line a pod; each result its need.
+/// Each line a workload; each result its need.
 fn show_spec(case: &Case) -> String {
     per_line(case, |words| {
         let facts = SpecFacts {
@@ -110,7 +110,7 @@ fn show_window(case: &Case) -> String {
     shown
 }
 
-/// First the terms, then a pod a line, in uid order.
+/// First the terms, then a workload a line, in uid order.
 fn show_market(case: &Case) -> String {
     let mut lines = case.input.lines();
     let words = Words::of(lines.next().expect("a first line"));
@@ -126,18 +126,20 @@ fn show_market(case: &Case) -> String {
         scarce: words.text("scarce").map(|word| word == "yes"),
         weight_unit: words.weight(),
     };
-    let pods: Vec<Words> = lines.map(Words::of).collect();
-    let bids: Vec<Bid> = pods
+    let workloads: Vec<Words> = lines.map(Words::of).collect();
+    let bids: Vec<Bid> = workloads
         .iter()
-        .map(|pod| Bid::new(pod.bounds(), pod.milli("need").expect("a need"), pod.weight()))
+        .map(|workload| {
+            Bid::new(workload.bounds(), workload.milli("need").expect("a need"), workload.weight())
+        })
         .collect();
     let clearing = market::clear(&terms, &bids);
     let mut shown = format!(
         "{} price {} multiplier {} total {}\n",
         clearing.mode, clearing.price, clearing.multiplier, clearing.total_grant
     );
-    for (pod, grant) in pods.iter().zip(&clearing.grants) {
-        let (name, reason) = (&pod.name, grant.reason.code());
+    for (workload, grant) in workloads.iter().zip(&clearing.grants) {
+        let (name, reason) = (&workload.name, grant.reason.code());
         writeln!(shown, "{name} {} cut {} {reason}", grant.amount, grant.reduction)
             .expect("a string takes all");
     }
@@ -233,35 +235,36 @@ fn show_damp(case: &Case) -> String {
 fn show_requests(case: &Case) -> String {
     let mut lines = case.input.lines();
     let words = Words::of(lines.next().expect("a first line"));
-    let mut pods: Vec<Guarantee> = lines
+    let mut workloads: Vec<Guarantee> = lines
         .map(Words::of)
-        .map(|pod| Guarantee {
-            grant: pod.milli("grant").expect("a grant"),
-            request: pod.milli("request").expect("a request"),
-            min: pod.milli("min").unwrap_or_default(),
+        .map(|workload| Guarantee {
+            grant: workload.milli("grant").expect("a grant"),
+            request: workload.milli("request").expect("a request"),
+            min: workload.milli("min").unwrap_or_default(),
         })
         .collect();
     let capacity = words.milli("capacity").expect("a capacity");
-    let forced = fit_requests(&words.profile(), capacity, &mut pods);
-    let requests: Vec<String> = pods.iter().map(|pod| pod.request.to_string()).collect();
+    let forced = fit_requests(&words.profile(), capacity, &mut workloads);
+    let requests: Vec<String> =
+        workloads.iter().map(|workload| workload.request.to_string()).collect();
     format!("{} {}", if forced { "forced" } else { "as is" }, requests.join(" "))
 }
 
 fn show_limits(case: &Case) -> String {
     let mut lines = case.input.lines();
     let words = Words::of(lines.next().expect("a first line"));
-    let mut pods: Vec<Cap> = lines
+    let mut workloads: Vec<Cap> = lines
         .map(Words::of)
-        .map(|pod| Cap {
-            floor: pod.milli("floor").expect("a floor"),
-            request: pod.milli("floor").expect("a floor"),
-            limit: pod.milli("limit").expect("a limit"),
-            weight: pod.weight(),
+        .map(|workload| Cap {
+            floor: workload.milli("floor").expect("a floor"),
+            request: workload.milli("floor").expect("a floor"),
+            limit: workload.milli("limit").expect("a limit"),
+            weight: workload.weight(),
         })
         .collect();
     let budget = words.milli("budget").expect("a budget");
-    let forced = fit_limits(&words.profile(), budget, &mut pods);
-    let limits: Vec<String> = pods.iter().map(|pod| pod.limit.to_string()).collect();
+    let forced = fit_limits(&words.profile(), budget, &mut workloads);
+    let limits: Vec<String> = workloads.iter().map(|workload| workload.limit.to_string()).collect();
     format!("{} {}", if forced { "forced" } else { "as is" }, limits.join(" "))
 }
 

@@ -12,10 +12,10 @@ use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::learn::{self, Experience, LearnConfig, QTable, State};
 use walras_core::need::Bounds;
-use walras_core::node::{MachineSample, Node, Note, Outcome, PodFacts};
+use walras_core::node::{MachineSample, Node, Note, Outcome, WorkloadFacts};
 use walras_core::profile::{Profile, ProfileName, Value};
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Span, Weight, WorkloadUid};
 
 #[test]
 fn a_node_decides_as_scripted() {
@@ -36,7 +36,7 @@ fn a_node_decides_as_scripted() {
 /// What a script has built up so far.
 struct Stage {
     node: Node,
-    /// Each pod's counters, which the script gives as differences.
+    /// Each workload's counters, which the script gives as differences.
     counters: BTreeMap<String, Sample>,
     /// The machine's, given likewise.
     machine: MachineSample,
@@ -80,19 +80,19 @@ fn open(line: &str) -> Node {
 
 impl Stage {
     fn step(&mut self, verb: &str, rest: &[&str]) {
-        let uid = PodUid::new(rest.first().copied().unwrap_or_default());
+        let uid = WorkloadUid::new(rest.first().copied().unwrap_or_default());
         let (node, now) = (&mut self.node, self.now);
         match verb {
-            "pod" => node.pod_added(pod_facts(uid, &rest[1..]), now),
-            "gone" => node.pod_removed(&uid),
+            "workload" => node.workload_added(workload_facts(uid, &rest[1..]), now),
+            "gone" => node.workload_removed(&uid),
             "capacity" => node.capacity_changed(Millicores::new(number(rest[0]))),
             "applied" => node.limit_took_effect(&uid, now),
             "found" => node.limit_found(&uid, Millicores::new(number(rest[1]))),
             "latency" => node.latency_judged(&uid, rest[1] == "missed"),
-            "table" => node.table_restored(WorkloadKey::new(rest[0]), rest[1].as_bytes()),
+            "table" => node.table_restored(FamilyKey::new(rest[0]), rest[1].as_bytes()),
             "prefers" => {
                 let table = preferring(rest[1], rest[2]);
-                node.table_restored(WorkloadKey::new(rest[0]), table.save().as_bytes());
+                node.table_restored(FamilyKey::new(rest[0]), table.save().as_bytes());
             }
             "ran" | "stale" | "reset" => self.sample(verb, rest),
             "machine" => {
@@ -112,17 +112,17 @@ impl Stage {
                 self.show(&outcome);
             }
             "due" => {
-                let due: Vec<&str> = node.due_for_sample(now).map(PodUid::as_str).collect();
+                let due: Vec<&str> = node.due_for_sample(now).map(WorkloadUid::as_str).collect();
                 writeln!(self.shown, "due {}", due.join(" ")).expect("a string takes all");
             }
-            "pods" => self.show_pods(),
+            "workloads" => self.show_workloads(),
             "learned" => self.show_tables(),
             unknown => panic!("no verb {unknown}"),
         }
     }
 
-    /// `ran POD used_ms throttled_ms throttled/periods [waited_ms]`: what it did since its last
-    /// sample.
+    /// `ran WORKLOAD used_ms throttled_ms throttled/periods [waited_ms]`: what it did since its
+    /// last sample.
     fn sample(&mut self, verb: &str, rest: &[&str]) {
         let counters = self.counters.entry(rest[0].to_owned()).or_default();
         if verb == "reset" {
@@ -143,7 +143,7 @@ impl Stage {
         }
         counters.at = self.now;
         let sample = *counters;
-        self.node.sampled(&PodUid::new(rest[0]), sample);
+        self.node.sampled(&WorkloadUid::new(rest[0]), sample);
     }
 
     fn show(&mut self, outcome: &Outcome) {
@@ -170,16 +170,16 @@ impl Stage {
         }
     }
 
-    /// What each pod did since the last clearing, and what came of it there.
-    fn show_pods(&mut self) {
-        for pod in self.node.pods() {
-            let usage = pod.signal.map_or(Millicores::ZERO, |signal| signal.usage);
-            let need = pod.need.expect("a clearing came first");
-            let grant = pod.grant.expect("a clearing came first").amount;
-            write!(self.shown, "{} used {usage}, needs {need}, granted {grant}", pod.uid)
+    /// What each workload did since the last clearing, and what came of it there.
+    fn show_workloads(&mut self) {
+        for workload in self.node.workloads() {
+            let usage = workload.signal.map_or(Millicores::ZERO, |signal| signal.usage);
+            let need = workload.need.expect("a clearing came first");
+            let grant = workload.grant.expect("a clearing came first").amount;
+            write!(self.shown, "{} used {usage}, needs {need}, granted {grant}", workload.uid)
                 .expect("a string takes all");
-            if pod.lent > Millicores::ZERO {
-                write!(self.shown, ", lends {}", pod.lent).expect("a string takes all");
+            if workload.lent > Millicores::ZERO {
+                write!(self.shown, ", lends {}", workload.lent).expect("a string takes all");
             }
             self.shown.push('\n');
         }
@@ -187,12 +187,12 @@ impl Stage {
 
     /// The values that are not zero, of every table.
     fn show_tables(&mut self) {
-        for (workload, table) in self.node.tables() {
+        for (family, table) in self.node.tables() {
             for state in State::all() {
                 for action in learn::Action::ALL {
                     let value = table.value(state, action);
                     if value != 0.0 {
-                        writeln!(self.shown, "{workload} {action} in {state}: {value:.4}")
+                        writeln!(self.shown, "{family} {action} in {state}: {value:.4}")
                             .expect("a string takes all");
                     }
                 }
@@ -214,14 +214,14 @@ fn preferring(action: &str, worth: &str) -> QTable {
     table
 }
 
-/// `min max limit|none [weight=N] [request=N] [workload=NAME] [came_limit=N|none] [came_request=N]
+/// `min max limit|none [weight=N] [request=N] [family=NAME] [came_limit=N|none] [came_request=N]
 /// [nature=batch|service]`. Unless said otherwise, it came with the limit that is in force.
-fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
+fn workload_facts(uid: WorkloadUid, words: &[&str]) -> WorkloadFacts {
     let milli = |word: &str| Millicores::new(number(word));
     let limit = |word: &str| (word != "none").then(|| milli(word));
-    let mut facts = PodFacts {
+    let mut facts = WorkloadFacts {
         uid,
-        workload: None,
+        family: None,
         bounds: Bounds::new(milli(words[0]), milli(words[1])),
         weight: Weight::ONE,
         limit: limit(words[2]).unwrap_or(Millicores::UNLIMITED),
@@ -241,7 +241,7 @@ fn pod_facts(uid: PodUid, words: &[&str]) -> PodFacts {
             ("came_request", value) => facts.came_with.request = Some(milli(value)),
             ("nature", "batch") => facts.nature = Nature::Batch,
             ("nature", "service") => facts.nature = Nature::Service,
-            ("workload", value) => facts.workload = Some(WorkloadKey::new(value)),
+            ("family", value) => facts.family = Some(FamilyKey::new(value)),
             (unknown, _) => panic!("no key {unknown}"),
         }
     }
@@ -253,32 +253,32 @@ fn number(word: &str) -> u64 {
 }
 
 #[test]
-fn a_recreated_pod_keeps_what_its_workload_learned() {
+fn a_recreated_workload_keeps_what_its_family_learned() {
     let mut node = Node::new(Millicores::from_cores(4), Profile::SEED);
     let facts = |uid: &str| {
-        let mut facts = pod_facts(PodUid::new(uid), &["100", "4000", "500"]);
-        facts.workload = Some(WorkloadKey::new("shop/web"));
+        let mut facts = workload_facts(WorkloadUid::new(uid), &["100", "4000", "500"]);
+        facts.family = Some(FamilyKey::new("shop/web"));
         facts
     };
     let mut sample = Sample::default();
-    node.pod_added(facts("web-1"), Moment::ORIGIN);
+    node.workload_added(facts("web-1"), Moment::ORIGIN);
     for round in 1..=20 {
         sample.at = Moment::from_ms(round * 15_000);
         sample.usage = Span::from_ms(round * 7_000);
         sample.nr_periods = round * 150;
-        node.sampled(&PodUid::new("web-1"), sample);
+        node.sampled(&WorkloadUid::new("web-1"), sample);
         node.slow_tick(sample.at);
     }
     let learned = node.tables().next().expect("a table").1.clone();
     assert!(learned.updates() > 10, "{} updates", learned.updates());
-    node.pod_removed(&PodUid::new("web-1"));
-    node.pod_added(facts("web-2"), sample.at);
+    node.workload_removed(&WorkloadUid::new("web-1"));
+    node.workload_added(facts("web-2"), sample.at);
     let kept: Vec<_> = node.tables().map(|(key, table)| (key.as_str(), table)).collect();
     assert_eq!(kept, [("shop/web", &learned)]);
 
     // The same table, saved and brought back to a node that was started anew.
     let mut restarted = Node::new(Millicores::from_cores(4), Profile::SEED);
-    restarted.table_restored(WorkloadKey::new("shop/web"), learned.save().as_bytes());
+    restarted.table_restored(FamilyKey::new("shop/web"), learned.save().as_bytes());
     let restored: Vec<_> = restarted.tables().map(|(_, table)| table).collect();
     assert_eq!(restored, [&learned]);
     let fresh = QTable::new(0, &LearnConfig::DEFAULT);
@@ -288,22 +288,25 @@ fn a_recreated_pod_keeps_what_its_workload_learned() {
 #[test]
 fn notes_beyond_what_is_kept_are_counted() {
     let mut node = Node::new(Millicores::from_cores(4), Profile::DIRECT);
-    let uid = PodUid::new("stranger");
+    let uid = WorkloadUid::new("stranger");
     for _ in 0..1030 {
-        node.pod_removed(&uid);
+        node.workload_removed(&uid);
     }
     let notes = node.fast_tick(Moment::ORIGIN).notes;
     let (last, kept) = notes.split_last().expect("some notes");
     assert_eq!(kept.len(), 1024);
-    assert!(kept.iter().all(|note| *note == Note::UnknownPod { uid: uid.clone() }), "{kept:?}");
+    assert!(
+        kept.iter().all(|note| *note == Note::UnknownWorkload { uid: uid.clone() }),
+        "{kept:?}"
+    );
     assert_eq!(*last, Note::NotesDropped { count: 6 });
 
     // What was told is not told again, and exactly as many as are kept drop none.
     assert_eq!(node.fast_tick(Moment::from_ms(200)).notes, []);
     for _ in 0..1024 {
-        node.pod_removed(&uid);
+        node.workload_removed(&uid);
     }
     let notes = node.fast_tick(Moment::from_ms(400)).notes;
     assert_eq!(notes.len(), 1024);
-    assert_eq!(notes.last(), Some(&Note::UnknownPod { uid }));
+    assert_eq!(notes.last(), Some(&Note::UnknownWorkload { uid }));
 }

@@ -1,4 +1,4 @@
-//! Requests that follow what workloads use, on a whole node: days pass in ticks of five minutes.
+//! Requests that follow what families use, on a whole node: days pass in ticks of five minutes.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::need::Bounds;
 use walras_core::node::{
-    Action, Allocatable, MachineSample, Node, Note, Outcome, PodFacts, RequestReport, Why,
+    Action, Allocatable, MachineSample, Node, Note, Outcome, RequestReport, Why, WorkloadFacts,
 };
 use walras_core::profile::Profile;
 use walras_core::request::{RequestRule, RequestWhy};
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Span, Weight, WorkloadUid};
 
 const DAY: u64 = 288;
 const WEEK: u64 = 7 * DAY;
 const NODE: Millicores = Millicores::new(4000);
 
-/// A node of 4 cores with pods whose use is said, and nobody else.
+/// A node of 4 cores with workloads whose use is said, and nobody else.
 struct Town {
     node: Node,
-    pods: BTreeMap<&'static str, Load>,
+    workloads: BTreeMap<&'static str, Load>,
     machine: MachineSample,
     now: Moment,
     notes: Vec<Note>,
@@ -28,7 +28,7 @@ struct Town {
     moved: Vec<(u64, String, u64, Why)>,
 }
 
-/// What a pod does.
+/// What a workload does.
 struct Load {
     used: u64,
     /// What of the time it waits for a CPU, in percent.
@@ -41,24 +41,24 @@ impl Town {
         let mut node = Node::new(Millicores::new(3600), profile);
         node.allocatable_changed(Allocatable { size: NODE, set_aside: Millicores::ZERO });
         let machine = MachineSample::default();
-        let (pods, notes, moved) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { node, pods, machine, now: Moment::ORIGIN, notes, moved }
+        let (workloads, notes, moved) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { node, workloads, machine, now: Moment::ORIGIN, notes, moved }
     }
 
-    /// A pod with this request comes, which uses this.
+    /// A workload with this request comes, which uses this.
     fn comes(&mut self, name: &'static str, request: u64, used: u64) {
         self.comes_with(facts(name, request), name, used);
     }
 
-    fn comes_with(&mut self, facts: PodFacts, name: &'static str, used: u64) {
+    fn comes_with(&mut self, facts: WorkloadFacts, name: &'static str, used: u64) {
         let counters = Sample { at: self.now, stalled: Some(Span::ZERO), ..Sample::default() };
-        self.pods.insert(name, Load { used, waits: 0, counters });
-        self.node.pod_added(facts, self.now);
-        self.node.sampled(&PodUid::new(name), counters);
+        self.workloads.insert(name, Load { used, waits: 0, counters });
+        self.node.workload_added(facts, self.now);
+        self.node.sampled(&WorkloadUid::new(name), counters);
     }
 
     fn uses(&mut self, name: &str, used: u64) {
-        self.pods.get_mut(name).expect("it came").used = used;
+        self.workloads.get_mut(name).expect("it came").used = used;
     }
 
     /// So many windows of five minutes pass.
@@ -67,14 +67,14 @@ impl Town {
             let step = Span::from_s(300);
             self.now = self.now + step;
             let mut busy = 0;
-            for (name, load) in &mut self.pods {
+            for (name, load) in &mut self.workloads {
                 let Sample { usage, stalled, .. } = load.counters;
                 busy += load.used;
                 load.counters.at = self.now;
                 load.counters.usage = Span::from_us(usage.as_us() + load.used * 300_000);
                 load.counters.stalled =
                     stalled.map(|stalled| Span::from_us(stalled.as_us() + load.waits * 3_000_000));
-                self.node.sampled(&PodUid::new(name), load.counters);
+                self.node.sampled(&WorkloadUid::new(name), load.counters);
             }
             let idle = NODE.get().saturating_sub(busy);
             let more = |span: Span, milli: u64| Span::from_us(span.as_us() + milli * 300_000);
@@ -85,14 +85,17 @@ impl Town {
                 busy: more(busy_before, busy),
             };
             self.node.machine_sampled(self.machine);
-            let before: Vec<(PodUid, Millicores)> =
-                self.node.pods().map(|pod| (pod.uid.clone(), pod.in_force.request)).collect();
+            let before: Vec<(WorkloadUid, Millicores)> = self
+                .node
+                .workloads()
+                .map(|workload| (workload.uid.clone(), workload.in_force.request))
+                .collect();
             let outcome = self.node.slow_tick(self.now);
             self.take_down(outcome, &before);
         }
     }
 
-    fn take_down(&mut self, outcome: Outcome, before: &[(PodUid, Millicores)]) {
+    fn take_down(&mut self, outcome: Outcome, before: &[(WorkloadUid, Millicores)]) {
         let window = self.now.since(Moment::ORIGIN).as_ms_floor() / 300_000;
         for Action { uid, request, why, .. } in outcome.actions {
             let had = before.iter().find(|(name, _)| *name == uid).map(|(_, had)| *had);
@@ -109,21 +112,26 @@ impl Town {
     }
 
     fn request(&self, name: &str) -> u64 {
-        let mut pods = self.node.pods();
-        pods.find(|pod| pod.uid.as_str() == name).expect("it came").in_force.request.get()
+        let mut workloads = self.node.workloads();
+        workloads
+            .find(|workload| workload.uid.as_str() == name)
+            .expect("it came")
+            .in_force
+            .request
+            .get()
     }
 
     fn report(&self, name: &str) -> RequestReport {
-        let mut pods = self.node.pods();
-        pods.find(|pod| pod.uid.as_str() == name).expect("it came").request
+        let mut workloads = self.node.workloads();
+        workloads.find(|workload| workload.uid.as_str() == name).expect("it came").request
     }
 }
 
-fn facts(name: &str, request: u64) -> PodFacts {
+fn facts(name: &str, request: u64) -> WorkloadFacts {
     let (request, limit) = (Millicores::new(request), Millicores::new(4000));
-    PodFacts {
-        uid: PodUid::new(name),
-        workload: None,
+    WorkloadFacts {
+        uid: WorkloadUid::new(name),
+        family: None,
         bounds: Bounds::new(request, NODE),
         weight: Weight::ONE,
         limit,
@@ -135,7 +143,7 @@ fn facts(name: &str, request: u64) -> PodFacts {
 }
 
 #[test]
-fn the_request_of_an_idle_pod_comes_down_over_a_week() {
+fn the_request_of_an_idle_workload_comes_down_over_a_week() {
     let mut town = Town::new(Profile::API);
     town.comes("web", 400, 50);
     town.pass(WEEK + DAY);
@@ -151,7 +159,7 @@ fn the_request_of_an_idle_pod_comes_down_over_a_week() {
     assert_eq!(told, expected);
     assert_eq!(town.report("web").why, Some(RequestWhy::Followed));
     // The kernel weighs it by its request, as Kubernetes does.
-    let weight = town.node.pods().next().unwrap().in_force.weight;
+    let weight = town.node.workloads().next().unwrap().in_force.weight;
     assert_eq!(weight, Some(KernelWeight::from_request(Millicores::new(60))));
 }
 
@@ -208,7 +216,7 @@ fn use_of_what_is_lent_does_not_count() {
 #[test]
 fn use_of_work_that_takes_what_it_can_get_does_not_count_above_its_right() {
     let mut town = Town::new(Profile::API);
-    town.comes_with(PodFacts { nature: Nature::Batch, ..facts("batch", 400) }, "batch", 1500);
+    town.comes_with(WorkloadFacts { nature: Nature::Batch, ..facts("batch", 400) }, "batch", 1500);
     town.pass(3);
     assert_eq!(town.report("batch").suggested, Some(Millicores::new(478)));
     assert_eq!(town.report("batch").why, Some(RequestWhy::Elastic));
@@ -219,7 +227,7 @@ fn use_of_work_that_takes_what_it_can_get_does_not_count_above_its_right() {
 fn who_waits_below_its_right_counts_as_using_what_it_waits_for() {
     let mut town = Town::new(Profile::API);
     town.comes("web", 400, 200);
-    town.pods.get_mut("web").unwrap().waits = 90;
+    town.workloads.get_mut("web").unwrap().waits = 90;
     town.pass(DAY + 13);
     assert_eq!(town.requests(), [450], "380m are told as 383m, and 15 % more");
 }
@@ -229,7 +237,7 @@ fn nothing_is_lowered_while_the_node_itself_peaks() {
     let mut town = Town::new(Profile::API);
     town.comes("web", 400, 50);
     town.comes_with(
-        PodFacts { request_rule: RequestRule::Kept, ..facts("busy", 2000) },
+        WorkloadFacts { request_rule: RequestRule::Kept, ..facts("busy", 2000) },
         "busy",
         3600,
     );
@@ -252,7 +260,7 @@ fn requests_that_are_to_be_kept_are() {
         [(RequestRule::Kept, RequestWhy::Kept), (RequestRule::Scaled, RequestWhy::Scaled)]
     {
         let mut town = Town::new(Profile::API);
-        town.comes_with(PodFacts { request_rule: rule, ..facts("web", 400) }, "web", 50);
+        town.comes_with(WorkloadFacts { request_rule: rule, ..facts("web", 400) }, "web", 50);
         town.pass(2 * DAY);
         assert_eq!(town.requests(), [0; 0], "{rule:?}");
         assert_eq!(town.report("web").why, Some(why));
@@ -265,7 +273,7 @@ fn the_documents_market_and_small_caps_know_nothing_of_it() {
     for profile in [Profile::SEED, Profile::TIGHT] {
         let outcomes = |rule| {
             let mut town = Town::new(profile.clone());
-            town.comes_with(PodFacts { request_rule: rule, ..facts("web", 400) }, "web", 50);
+            town.comes_with(WorkloadFacts { request_rule: rule, ..facts("web", 400) }, "web", 50);
             town.pass(2 * DAY);
             (town.requests(), town.node.records().count())
         };
@@ -274,11 +282,11 @@ fn the_documents_market_and_small_caps_know_nothing_of_it() {
 }
 
 #[test]
-fn pods_of_one_workload_share_what_is_known_of_it() {
+fn workloads_of_one_family_share_what_is_known_of_it() {
     let mut town = Town::new(Profile::API);
     for (name, used) in [("web-1", 30), ("web-2", 200)] {
-        let workload = Some(WorkloadKey::new("web"));
-        town.comes_with(PodFacts { workload, ..facts(name, 400) }, name, used);
+        let family = Some(FamilyKey::new("web"));
+        town.comes_with(WorkloadFacts { family, ..facts(name, 400) }, name, used);
     }
     town.pass(2 * DAY);
     assert_eq!(town.node.records().count(), 1);
@@ -293,19 +301,19 @@ fn what_was_seen_outlives_a_restart() {
     let (lowered, record) = (town.request("web"), town.node.records().next().unwrap().1.clone());
     assert_eq!(lowered, 200);
 
-    // What was saved may come after the pods.
+    // What was saved may come after the workloads.
     let mut again = Town::new(Profile::API);
     let request = Some(Millicores::new(lowered));
-    again.comes_with(PodFacts { request, ..facts("web", 400) }, "web", 50);
+    again.comes_with(WorkloadFacts { request, ..facts("web", 400) }, "web", 50);
     again.pass(2);
-    again.node.use_restored(WorkloadKey::new("web"), record.save().as_bytes());
+    again.node.use_restored(FamilyKey::new("web"), record.save().as_bytes());
     again.pass(DAY);
     assert_eq!(again.requests(), [0; 0], "it stays where it was");
 
     // Without it, nothing supports less than what it came with.
     let mut amnesiac = Town::new(Profile::API);
-    amnesiac.comes_with(PodFacts { request, ..facts("web", 400) }, "web", 50);
-    amnesiac.node.use_restored(WorkloadKey::new("web"), b"{\"version\":1,\"days\":[{}]}");
+    amnesiac.comes_with(WorkloadFacts { request, ..facts("web", 400) }, "web", 50);
+    amnesiac.node.use_restored(FamilyKey::new("web"), b"{\"version\":1,\"days\":[{}]}");
     amnesiac.pass(14);
     assert_eq!(amnesiac.requests(), [400]);
     let refused = |note: &&Note| matches!(note, Note::RecordRefused { .. });

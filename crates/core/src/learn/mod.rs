@@ -1,7 +1,7 @@
 //! The bidder: how boldly a workload asks for CPU, learnt by Q-learning over 27 states and three
 //! actions.
 //!
-//! Whoever runs the market keeps one [`QTable`] per workload, asks it to [`QTable::choose`] before
+//! The node keeps one [`QTable`] per family, asks it to [`QTable::choose`] before
 //! a round, scores the round with [`reward`], and feeds the score back through [`QTable::update`].
 //!
 //! What always holds: every stored value is finite and at most [`VALUE_LIMIT`] in size, so a table
@@ -29,7 +29,7 @@ pub const WASTE_PENALTY_MAX: f64 = 50.0;
 
 /// Above this price, bidding high is discouraged.
 const PRICE_THRESHOLD: Ratio = Ratio::from_percent(30);
-/// The least divisor of a term relative to usage, so that an idle pod has a finite reward.
+/// The least divisor of a term relative to usage, so that an idle workload has a finite reward.
 const USAGE_DIVISOR_MIN: Millicores = Millicores::new(10);
 
 /// What a workload looks like to its bidder: usage, throttling and allocation at three levels each.
@@ -91,7 +91,7 @@ pub struct Experience {
     pub next: State,
 }
 
-/// What one workload has learnt, and the generator its exploration draws from.
+/// What one family has learnt, and the generator its exploration draws from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QTable {
     values: [[f64; Action::ALL.len()]; STATES],
@@ -110,8 +110,8 @@ pub struct QTable {
 /// - against the previous allocation, if that was not zero: -10 times the relative change beyond
 ///   0.2, or 2 if it was below 0.05.
 ///
-/// Usage counts as at least 10m where it divides. Waste is capped so that one idle pod with a huge
-/// allocation does not drown everything else the table knows.
+/// Usage counts as at least 10m where it divides. Waste is capped so that one idle workload with a
+/// huge allocation does not drown everything else the table knows.
 #[must_use]
 pub fn reward(outcome: &Outcome) -> f64 {
     let Outcome { usage, throttling, allocation, previous_allocation, slo_violated } = *outcome;
@@ -142,7 +142,7 @@ pub fn reward(outcome: &Outcome) -> f64 {
     total
 }
 
-/// What a pod asks for by `action`, before the price: its usage times the action's factor.
+/// What a workload asks for by `action`, before the price: its usage times the action's factor.
 /// Throttling hides what it would use, so above a twentieth of it the answer grows with it, up to
 /// three times.
 #[must_use]

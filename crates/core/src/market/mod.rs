@@ -1,15 +1,15 @@
-//! Divides one node's CPU among its pods: from needs to grants.
+//! Divides one node's CPU among its workloads: from needs to grants.
 //!
-//! Uncongested: all needs fit, each pod gets its need. Congested: only the mins fit, each pod gets
-//! its min and a share of the rest, up to its need (`fill`). Overloaded: not even the mins fit,
-//! each pod gets a part of its min (`overload`).
+//! Uncongested: all needs fit, each workload gets its need. Congested: only the mins fit, each
+//! workload gets its min and a share of the rest, up to its need (`fill`). Overloaded: not even the
+//! mins fit, each workload gets a part of its min (`overload`).
 //!
 //! Always: grants add up to at most capacity, and to exactly capacity unless uncongested; a grant
-//! is at most the pod's max; equal input gives equal output. A grant is at least the pod's min
-//! unless the market is overloaded, where that is impossible.
+//! is at most the workload's max; equal input gives equal output. A grant is at least the
+//! workload's min unless the market is overloaded, where that is impossible.
 //!
-//! Bids come in uid order: where two pods have the same claim to the last millicore, the earlier
-//! one gets it, so the answer does not depend on the order in which pods became known.
+//! Bids come in uid order: where two workloads have the same claim to the last millicore, the
+//! earlier one gets it, so the answer does not depend on the order in which workloads became known.
 
 mod fill;
 mod overload;
@@ -31,8 +31,8 @@ pub use reason::Reason;
 /// The share of capacity around it in which the previous mode is kept as a label.
 pub const HYSTERESIS_BAND: Ratio = Ratio::from_percent(5);
 
-/// The least a pod gets in an overloaded market where capacity allows it for all: what the kernel
-/// can hold as a quota (1 ms in 100 ms).
+/// The least a workload gets in an overloaded market where capacity allows it for all: what the
+/// kernel can hold as a quota (1 ms in 100 ms).
 pub const SURVIVAL_FLOOR: Millicores = Millicores::new(10);
 
 /// How the market stands.
@@ -52,7 +52,7 @@ pub enum Mode {
 #[serde(rename_all = "lowercase")]
 pub enum Fairness {
     /// By weight times surplus: with equal weights every surplus is cut by the same ratio. Rewards
-    /// whoever asks for more.
+    /// those that ask for more.
     Proportional,
     /// By weight alone, up to the need: the weighted Nash bargaining solution. Asking for more than
     /// one's share gains nothing.
@@ -66,19 +66,19 @@ pub struct Terms {
     pub capacity: Millicores,
     /// How to divide it when it is scarce.
     pub fairness: Fairness,
-    /// Whether a need caps a grant. If not, everything is shared out up to the pods' max.
+    /// Whether a need caps a grant. If not, everything is shared out up to the workloads' max.
     pub demand_capped: bool,
     /// The label of the previous clearing, kept inside the hysteresis band.
     pub previous_mode: Option<Mode>,
     /// Whether CPU was measured to be scarce. Needs are peaks, and their sum is not the peak of the
-    /// sum: where it was measured, the sums alone make no market congested. Nothing where nobody
-    /// measured, and the sums decide.
+    /// sum: where it was measured, the sums alone make no market congested. Nothing where it was
+    /// not measured, and the sums decide.
     pub scarce: Option<bool>,
     /// The weight that counts as one in the price, so that prices of nodes can be compared.
     pub weight_unit: Weight,
 }
 
-/// What one pod brings to the market. `Bid::new` keeps `min <= need <= max`.
+/// What one workload brings to the market. `Bid::new` keeps `min <= need <= max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bid {
     bounds: Bounds,
@@ -86,12 +86,12 @@ pub struct Bid {
     weight: Weight,
 }
 
-/// What one pod takes home.
+/// What one workload takes home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The need that was in force: the bid's, or the pod's max where needs do not cap.
+    /// The need that was in force: the bid's, or the workload's max where needs do not cap.
     pub need: Millicores,
-    /// The CPU that is guaranteed to the pod.
+    /// The CPU that is guaranteed to the workload.
     pub amount: Millicores,
     /// How much of the surplus (need above min) was cut: 0 none, 1 all of it or more.
     pub reduction: Ratio,
@@ -117,7 +117,7 @@ pub struct Clearing {
     pub total_need: Millicores,
     /// The sum of all grants.
     pub total_grant: Millicores,
-    /// What each pod got.
+    /// What each workload got.
     pub grants: Vec<Grant>,
 }
 
@@ -169,7 +169,7 @@ pub fn clear(terms: &Terms, bids: &[Bid]) -> Clearing {
 /// The sums a clearing is decided by.
 #[derive(Clone, Copy, Debug)]
 struct Sums {
-    pods: u64,
+    workloads: u64,
     min: Millicores,
     /// Needs in force, which are the caps of the solver.
     need: Millicores,
@@ -216,8 +216,9 @@ fn reduction(grant: &Grant, min: Millicores) -> Ratio {
 // === impl Bid ===
 
 impl Bid {
-    /// A bid of a pod with a right (its min) and a max: where a right that is not needed is lent,
-    /// it cannot be bargained below its right as far as it needs it, elsewhere not below all of it.
+    /// A bid of a workload with a right (its min) and a max: where a right that is not needed is
+    /// lent, it cannot be bargained below its right as far as it needs it, elsewhere not below all
+    /// of it.
     #[must_use]
     pub fn by_right(rule: CapRule, right: Bounds, need: Millicores, weight: Weight) -> Self {
         let bounds = match rule {
@@ -227,31 +228,31 @@ impl Bid {
         Self::new(bounds, need, weight)
     }
 
-    /// A bid for `need`, brought within the pod's bounds.
+    /// A bid for `need`, brought within the workload's bounds.
     #[must_use]
     pub fn new(bounds: Bounds, need: Millicores, weight: Weight) -> Self {
         Self { bounds, need: bounds.clamp(need), weight }
     }
 
-    /// The pod's floor.
+    /// The workload's floor.
     #[must_use]
     pub const fn min(&self) -> Millicores {
         self.bounds.min()
     }
 
-    /// The pod's ceiling.
+    /// The workload's ceiling.
     #[must_use]
     pub const fn max(&self) -> Millicores {
         self.bounds.max()
     }
 
-    /// What the pod asks for.
+    /// What the workload asks for.
     #[must_use]
     pub const fn need(&self) -> Millicores {
         self.need
     }
 
-    /// What the pod's claim counts for.
+    /// What the workload's claim counts for.
     #[must_use]
     pub const fn weight(&self) -> Weight {
         self.weight
@@ -278,14 +279,14 @@ impl Grant {
 impl Sums {
     fn of(terms: &Terms, bids: &[Bid]) -> Self {
         let mut sums = Self {
-            pods: 0,
+            workloads: 0,
             min: Millicores::ZERO,
             need: Millicores::ZERO,
             bid: Millicores::ZERO,
             weight_thousandths: 0,
         };
         for bid in bids {
-            sums.pods += 1;
+            sums.workloads += 1;
             sums.min += bid.min();
             sums.need += bid.need_in_force(terms);
             sums.bid += bid.need;

@@ -1,8 +1,8 @@
-//! The overloaded rule: the mins do not fit, so each pod gets a part of its min.
+//! The overloaded rule: the mins do not fit, so each workload gets a part of its min.
 //!
 //! Mins are scaled by one factor for all, regardless of weight, and the sum is exactly capacity.
-//! Nobody falls below the survival floor where capacity allows it for every pod; where it does not,
-//! capacity is split equally. No pod gets more than its max.
+//! No grant falls below the survival floor where capacity allows it for every workload; where it
+//! does not, capacity is split equally. No workload gets more than its max.
 
 use alloc::vec::Vec;
 
@@ -37,12 +37,12 @@ pub(super) fn scale_mins(terms: &Terms, bids: &[Bid], sums: &Sums) -> Solution {
     Solution { grants, multiplier: unpayable(sums) }
 }
 
-/// `max(floor, min * factor)` for each pod, with the one factor that uses up capacity.
+/// `max(floor, min * factor)` for each workload, with the one factor that uses up capacity.
 fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>) {
     let floor = |bid: &Bid| u128::from(SURVIVAL_FLOOR.min(bid.max()).get());
     let min = |bid: &Bid| u128::from(bid.min().get());
     // The smaller the min is against the floor, the sooner a falling factor reaches the floor. A
-    // pod that may have nothing has no place in that order: it is at its floor of nothing.
+    // workload that may have nothing has no place in that order: it is at its floor of nothing.
     let mut order: Vec<(u64, usize)> = bids
         .iter()
         .enumerate()
@@ -81,7 +81,7 @@ fn scale_with_floor(capacity: Millicores, bids: &[Bid]) -> (Vec<u64>, Vec<bool>)
     (shares, at_floor)
 }
 
-/// A pod's min against its floor, as a whole number: every floor up to 10m divides 2520.
+/// A workload's min against its floor, as a whole number: every floor up to 10m divides 2520.
 fn min_per_floor(bid: &Bid) -> u64 {
     const DIVIDED_BY_ALL_FLOORS: u64 = 2520;
     const { assert!(SURVIVAL_FLOOR.get() <= 10) };
@@ -89,7 +89,7 @@ fn min_per_floor(bid: &Bid) -> u64 {
     bid.min().get() * (DIVIDED_BY_ALL_FLOORS / floor)
 }
 
-/// The same for everyone, up to each pod's max.
+/// The same for everyone, up to each workload's max.
 fn split_equally(capacity: Millicores, bids: &[Bid]) -> Vec<u64> {
     let claims = bids.iter().map(|bid| Claim { cap: u128::from(bid.max().get()), pull: 1 });
     fill::fill(capacity, claims).shares

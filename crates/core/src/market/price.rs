@@ -17,7 +17,7 @@ pub(super) fn published(terms: &Terms, sums: &Sums, mode: Mode) -> Ratio {
     let dividend = u128::from(excess.get()) * u128::from(sums.weight_thousandths) * 1_000_000;
     // A node without any capacity has the price of one with a single millicore.
     let divisor = u128::from(terms.capacity.get().max(1))
-        * u128::from(sums.pods.max(1))
+        * u128::from(sums.workloads.max(1))
         * u128::from(terms.weight_unit.thousandths());
     let millionths = (dividend + divisor / 2) / divisor;
     Ratio::from_millionths(u64::try_from(millionths).unwrap_or(u64::MAX))

@@ -1,4 +1,5 @@
-//! Why a pod got what it got: a closed list, each with a stable code and a sentence for people.
+//! Why a workload got what it got: a closed list, each with a stable code and a sentence for
+//! people.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,9 +15,9 @@ use crate::units::Millicores;
 pub enum Reason {
     /// The need was met in full.
     NeedMet,
-    /// The need is no more than the pod's min, and the min is guaranteed.
+    /// The need is no more than the workload's min, and the min is guaranteed.
     AtMin,
-    /// The need reaches the pod's max, and was met in full.
+    /// The need reaches the workload's max, and was met in full.
     AtMax,
     /// The market is congested, but this need was small enough to be met in full.
     Filled,
@@ -24,11 +25,11 @@ pub enum Reason {
     Cut,
     /// The market is overloaded and the min was scaled down.
     MinScaled,
-    /// The market is overloaded and the pod was held at the survival floor.
+    /// The market is overloaded and the workload was held at the survival floor.
     SurvivalFloor,
     /// The market is so overloaded that capacity was split equally.
     EqualSplit,
-    /// Needs are more than there is, but nobody goes short: this much would be left if all asked
+    /// Needs are more than there is, but none goes short: this much would be left if all asked
     /// for theirs at once.
     IfAllAsked,
 }
@@ -61,7 +62,7 @@ impl Reason {
         }
     }
 
-    /// What a reason becomes where CPU is idle: nobody is cut there.
+    /// What a reason becomes where CPU is idle: no need is cut there.
     pub(super) const fn while_idle(self) -> Self {
         match self {
             Self::Cut | Self::MinScaled | Self::SurvivalFloor | Self::EqualSplit => {
@@ -95,7 +96,7 @@ impl Reason {
             Self::MinScaled => format!("the mins do not fit: {amount} of its min of {min}"),
             Self::SurvivalFloor => format!("the mins do not fit: held at the floor of {amount}"),
             Self::EqualSplit => {
-                format!("there is not even 10m for each pod: an equal split, {amount}")
+                format!("there is not even 10m for each workload: an equal split, {amount}")
             }
             Self::IfAllAsked => {
                 format!("needs {need}; {amount} would be left for it if all asked at once")

@@ -1,8 +1,9 @@
-//! An estimate from a single look at a pod, and what it was made of: what a one-off clearing has.
+//! An estimate from a single look at a workload, and what it was made of: what a one-off clearing
+//! has.
 //!
-//! A running node watches for seconds and days. Whoever brings one look gets what a node would say
-//! after its first second: by the estimator of its profile where the pod's usage is known, and from
-//! the demand signal alone where it is not.
+//! A running node watches for seconds and days. One look gets what a node would say
+//! after its first second: by the estimator of its profile where the workload's usage is known, and
+//! from the demand signal alone where it is not.
 
 use super::{Bounds, SpecFacts, Window, WindowRule, spec};
 use crate::profile::{CapRule, Estimator, Profile};
@@ -11,7 +12,7 @@ use crate::units::{Millicores, Ratio};
 /// An estimate from one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// What the pod needs, within its bounds.
+    /// What the workload needs, within its bounds.
     pub need: Millicores,
     /// What that was made of.
     pub from: NeedFrom,
@@ -22,7 +23,7 @@ pub struct Estimate {
 pub enum NeedFrom {
     /// It was given, and nothing was estimated.
     Given,
-    /// What the pod uses, with headroom.
+    /// What the workload uses, with headroom.
     Usage,
     /// Where its demand is between its min and its max, with headroom.
     Demand,
@@ -32,7 +33,7 @@ pub enum NeedFrom {
     Max,
 }
 
-/// What a pod with these bounds needs by `profile`, after one look at it.
+/// What a workload with these bounds needs by `profile`, after one look at it.
 #[must_use]
 pub fn at_a_look(profile: &Profile, bounds: Bounds, facts: &SpecFacts) -> Estimate {
     match (profile.estimator, facts.usage) {

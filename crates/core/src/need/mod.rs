@@ -1,10 +1,10 @@
-//! How much CPU a pod needs right now: two estimators behind one seam.
+//! How much CPU a workload needs right now: two estimators behind one seam.
 //!
 //! [`spec`] maps the throttling signal onto the range between min and max. It has no memory beyond
-//! a count of misses, so it is what a single clearing uses. [`Window`] watches what the pod really
-//! used, second by second, and adds a headroom that grows while the pod is throttled.
+//! a count of misses, so it is what a single clearing uses. [`Window`] watches what the workload
+//! really used, second by second, and adds a headroom that grows while the workload is throttled.
 //!
-//! Always: an estimate lies within the pod's bounds, and memory per pod is constant.
+//! Always: an estimate lies within the workload's bounds, and memory per workload is constant.
 
 mod look;
 mod peak;
@@ -18,7 +18,7 @@ pub use peak::Peak;
 pub use spec::{SpecFacts, headroom, spec};
 pub use window::{Window, WindowRule};
 
-/// The least and the most CPU a pod may be granted. Always `min <= max <= Millicores::LIMIT`.
+/// The least and the most CPU a workload may be granted. Always `min <= max <= Millicores::LIMIT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     min: Millicores,

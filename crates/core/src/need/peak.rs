@@ -1,5 +1,5 @@
-//! The most a pod used lately: where a raise jumps to, since bursts tend to be as large as the last
-//! ones.
+//! The most a workload used lately: where a raise jumps to, since bursts tend to be as large as the
+//! last ones.
 //!
 //! Two buckets of half the memory each: the newer one fills, the older one is forgotten when the
 //! newer is full. So a peak is remembered for at least half the memory and at most all of it, in
@@ -7,7 +7,7 @@
 
 use crate::units::{Millicores, Moment, Span};
 
-/// The recent peak of one pod.
+/// The recent peak of one workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
     newer: Millicores,
@@ -16,13 +16,13 @@ pub struct Peak {
 }
 
 impl Peak {
-    /// The peak of a pod that nobody has seen at work yet.
+    /// The peak of a workload that was not seen at work yet.
     #[must_use]
     pub const fn starting(guess: Millicores, at: Moment) -> Self {
         Self { newer: guess, older: Millicores::ZERO, newer_since: at }
     }
 
-    /// The pod used `usage` until `at`.
+    /// The workload used `usage` until `at`.
     pub fn used(&mut self, usage: Millicores, at: Moment, memory: Span) {
         let half = Span::from_us(memory.as_us() / 2);
         let age = at.since(self.newer_since);

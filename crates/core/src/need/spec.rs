@@ -1,29 +1,29 @@
 //! The estimator of the allocator document: demand picks a point between min and max, and headroom
 //! goes on top.
 //!
-//! It is at least the pod's known usage with the same headroom, so that a pod whose throttling is
-//! invisible is still served. Every product is rounded down.
+//! It is at least the workload's known usage with the same headroom, so that a workload whose
+//! throttling is invisible is still served. Every product is rounded down.
 
 use super::Bounds;
 use crate::units::{Millicores, Ratio};
 
-/// Headroom of a pod without demand.
+/// Headroom of a workload without demand.
 const HEADROOM_BASE: Ratio = Ratio::from_percent(10);
 /// Headroom added at full demand, and in proportion below it.
 const HEADROOM_AT_FULL_DEMAND: Ratio = Ratio::from_percent(15);
 /// Headroom added for each recent miss.
 const HEADROOM_PER_MISS: Ratio = Ratio::from_percent(5);
-/// No pod gets more headroom than this.
+/// No workload gets more headroom than this.
 const HEADROOM_MAX: Ratio = Ratio::from_percent(50);
-/// A pod without demand that uses more than this share of its min has a broken signal.
+/// A workload without demand that uses more than this share of its min has a broken signal.
 const BROKEN_SIGNAL_USAGE: Ratio = Ratio::from_percent(90);
-/// What such a pod gets, times its usage.
+/// What such a workload gets, times its usage.
 const BROKEN_SIGNAL_FACTOR: Ratio = Ratio::from_percent(130);
 
 /// What the estimator looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpecFacts {
-    /// How urgently the pod wants more, from 0 to 1.
+    /// How urgently the workload wants more, from 0 to 1.
     pub demand: Ratio,
     /// What it uses, where that is known.
     pub usage: Option<Millicores>,

@@ -1,11 +1,11 @@
-//! The estimator of a running node: a quantile of what the pod used in its recent seconds, plus a
-//! headroom that integrates the gap between its throttled periods and a target.
+//! The estimator of a running node: a quantile of what the workload used in its recent seconds,
+//! plus a headroom that integrates the gap between its throttled periods and a target.
 //!
 //! Usage cannot exceed the limit in force, so a quantile alone would never ask for more; the
-//! headroom is what climbs when the pod is throttled, and what comes down when it is not.
+//! headroom is what climbs when the workload is throttled, and what comes down when it is not.
 //!
-//! Memory is fixed when the pod arrives: two rings of as many slots as the window has seconds. The
-//! second one is kept in order, so a quantile is a look-up.
+//! Memory is fixed when the workload arrives: two rings of as many slots as the window has seconds.
+//! The second one is kept in order, so a quantile is a look-up.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -25,15 +25,15 @@ pub struct WindowRule {
     /// How fast the headroom fades while nothing at all is throttled, per second; slower the closer
     /// to the target.
     pub fade: Ratio,
-    /// The headroom of a new pod, in spreads.
+    /// The headroom of a new workload, in spreads.
     pub headroom_start: Ratio,
-    /// The most headroom a pod can collect, in spreads.
+    /// The most headroom a workload can collect, in spreads.
     pub headroom_max: Ratio,
-    /// The spread is at least this share of the base, so that a steady pod can grow too.
+    /// The spread is at least this share of the base, so that a steady workload can grow too.
     pub spread_floor: Ratio,
 }
 
-/// The recent seconds of one pod.
+/// The recent seconds of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Usages in millicores, oldest overwritten first.
@@ -65,8 +65,8 @@ impl Window {
         }
     }
 
-    /// A second has passed in which the pod used `usage` and was throttled in `period_ratio` of the
-    /// periods.
+    /// A second has passed in which the workload used `usage` and was throttled in `period_ratio`
+    /// of the periods.
     pub fn second_passed(&mut self, usage: Millicores, period_ratio: Ratio, rule: &WindowRule) {
         let usage = u32::try_from(usage.get()).unwrap_or(u32::MAX);
         let evicted = (self.filled == self.ring.len()).then(|| self.ring[self.next]);

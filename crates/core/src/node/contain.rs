@@ -1,23 +1,24 @@
-//! Containment: which pods take all they can get while others need theirs, and what their cap is.
+//! Containment: which workloads take all they can get while others need theirs, and what their cap
+//! is.
 //!
-//! A pod whose need the market had to cut for a while is contained: the fast loop raises it no
+//! A workload whose need the market had to cut for a while is contained: the fast loop raises it no
 //! more, and its cap is what its grant allows it or what the others leave idle, whichever is more.
 //! Some of the node is kept idle beside it, so that a burst of the others does not have to wait. A
 //! burst that is over sooner is not held against anybody.
 //!
-//! Always: a contained pod keeps its grant, and what nobody uses is not kept from it beyond the
-//! guard. Where limits are grants anyway, nobody is contained.
+//! Always: a contained workload keeps its grant, and what is idle is not kept from it beyond
+//! the guard. Where limits are grants anyway, none is contained.
 
 use super::{Node, Note};
 use crate::market::Reason;
 use crate::profile::CapRule;
 use crate::units::{Millicores, Moment, Ratio};
 
-/// How much is used, and how much should be, beside pods that would take everything.
+/// How much is used, and how much should be, beside workloads that would take everything.
 struct Idle {
     used: Millicores,
     wanted: Millicores,
-    /// The weights of the contained pods together, in thousandths.
+    /// The weights of the contained workloads together, in thousandths.
     weights: u64,
 }
 
@@ -29,17 +30,17 @@ impl Node {
         }
         let patience = self.profile.contain_after_ms;
         let mut held = alloc::vec::Vec::new();
-        for (place, pod) in self.pods.iter_mut().enumerate() {
-            let is_cut = pod.grant.is_some_and(|grant| grant.reason == Reason::Cut);
-            // What is not known never shrinks a pod.
-            if is_cut && !pod.is_known {
+        for (place, workload) in self.workloads.iter_mut().enumerate() {
+            let is_cut = workload.grant.is_some_and(|grant| grant.reason == Reason::Cut);
+            // What is not known never shrinks a workload.
+            if is_cut && !workload.is_known {
                 continue;
             }
-            pod.cut_since = is_cut.then(|| pod.cut_since.unwrap_or(now));
-            if pod.cut_since.is_some_and(|since| now.since(since) >= patience) {
+            workload.cut_since = is_cut.then(|| workload.cut_since.unwrap_or(now));
+            if workload.cut_since.is_some_and(|since| now.since(since) >= patience) {
                 held.push(place);
             } else {
-                pod.contained_at = None;
+                workload.contained_at = None;
             }
         }
         if held.is_empty() {
@@ -47,14 +48,14 @@ impl Node {
         }
         let idle = self.idle_beside(&held);
         for place in held {
-            let pod = &mut self.pods[place];
-            let granted = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
-            let usage = pod.signal.map_or(Millicores::ZERO, |signal| signal.usage);
+            let workload = &mut self.workloads[place];
+            let granted = workload.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+            let usage = workload.signal.map_or(Millicores::ZERO, |signal| signal.usage);
             let cap = granted
                 .scale_floor(self.profile.contain_factor)
-                .max(idle.share(usage, u64::from(pod.weight.thousandths())));
-            let is_new = pod.contained_at.replace(cap).is_none();
-            let uid = pod.uid().clone();
+                .max(idle.share(usage, u64::from(workload.weight.thousandths())));
+            let is_new = workload.contained_at.replace(cap).is_none();
+            let uid = workload.uid().clone();
             if is_new {
                 self.note(Note::Contained { uid, cap });
             }
@@ -62,14 +63,14 @@ impl Node {
     }
 
     fn idle_beside(&self, held: &[usize]) -> Idle {
-        let usages = self.pods.iter().filter_map(|pod| pod.signal);
+        let usages = self.workloads.iter().filter_map(|workload| workload.signal);
         let wanted = Ratio::ONE.saturating_sub(self.profile.idle_guard);
         Idle {
             used: usages.map(|signal| signal.usage).sum(),
             wanted: self.capacity.scale_floor(wanted),
             weights: held
                 .iter()
-                .map(|&place| u64::from(self.pods[place].weight.thousandths()))
+                .map(|&place| u64::from(self.workloads[place].weight.thousandths()))
                 .sum(),
         }
     }
@@ -78,7 +79,7 @@ impl Node {
 // === impl Idle ===
 
 impl Idle {
-    /// What a contained pod that uses `usage` may use from now on.
+    /// What a contained workload that uses `usage` may use from now on.
     fn share(&self, usage: Millicores, weight: u64) -> Millicores {
         let (part, whole) = (Millicores::new(weight), Millicores::new(self.weights.max(1)));
         let room = self.wanted.saturating_sub(self.used).share_floor(part, whole);

@@ -1,18 +1,19 @@
-//! Containment where caps are loose: who takes all it can get while somebody else waits.
+//! Containment where caps are loose: who takes all it can get while another waits.
 //!
 //! Only elastic work is contained: what its owner calls batch, or what was seen to take all it
 //! could get for a minute and more, waiting throughout, above its right; and only while CPU is
-//! scarce and somebody below its grant waits. A burst is not greed. The cap of a contained pod is
-//! its grant, or what it uses and, while more is idle than the guard, its share of that: every fast
-//! tick looks at it again, so that what the others leave is not kept from it, and what they want
-//! back is there soon. Something is taken only when less than half the guard is idle.
+//! scarce and another one below its grant waits. A burst is not greed. The cap of a contained
+//! workload is its grant, or what it uses and, while more is idle than the guard, its share of
+//! that: every fast tick looks at it again, so that what the others leave is not kept from it, and
+//! what they want back is there soon. Something is taken only when less than half the guard is
+//! idle.
 //!
-//! Always: a contained pod keeps its right and its grant; nobody is contained while CPU is idle
-//! beyond twice the guard.
+//! Always: a contained workload keeps its right and its grant; none is contained while CPU is
+//! idle beyond twice the guard.
 
 use alloc::vec::Vec;
 
-use super::pod::{Containment, Pod};
+use super::workload::{Containment, Workload};
 use super::{Action, Node, Note, Why};
 use crate::claim::Nature;
 use crate::demand::Signal;
@@ -21,19 +22,19 @@ use crate::smooth;
 use crate::smooth::weight::KernelWeight;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
-/// Whoever waits for this much of a second waits,
+/// A workload that waits for this much of a second waits,
 const WAITING_STALL: Ratio = Ratio::from_percent(1);
 /// or for this much of the time it runs.
 const WAITING_PART: Ratio = Ratio::from_percent(10);
-/// Whoever uses less than this of its cap is not held back by it.
+/// A workload that uses less than this of its cap is not held back by it.
 const HELD_BACK_USAGE: Ratio = Ratio::from_percent(50);
-/// Whoever waits for a CPU for this much of a second takes all it can get,
+/// A workload that waits for a CPU for this much of a second takes all it can get,
 const HUNGRY_STALL: Ratio = Ratio::from_percent(50);
 /// or who is throttled in this many of its periods.
 const HUNGRY_PERIODS: Ratio = Ratio::from_percent(80);
 
-/// How a pod takes what it can get. Whoever was hungry for long enough is elastic until it was not
-/// for as long.
+/// How a workload takes what it can get. One that was hungry for long enough is elastic until it
+/// was not for as long.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Appetite {
     /// Whether it waited for more in its last second.
@@ -55,7 +56,11 @@ struct Share {
 // === impl Share ===
 
 impl Share {
-    fn of<'a>(idle: Millicores, guard: Millicores, pods: impl Iterator<Item = &'a Pod>) -> Self {
+    fn of<'a>(
+        idle: Millicores,
+        guard: Millicores,
+        workloads: impl Iterator<Item = &'a Workload>,
+    ) -> Self {
         let half = Millicores::new(guard.get() / 2);
         let wanted = half + Millicores::new(guard.get() / 4);
         let more = if idle > guard + guard {
@@ -68,16 +73,20 @@ impl Share {
             Millicores::ZERO
         };
         let less = if idle < half { wanted.saturating_sub(idle) } else { Millicores::ZERO };
-        let takes_part = |pod: &&Pod| less > Millicores::ZERO || pod.is_throttled_now();
-        let weights = pods.filter(takes_part).map(|pod| u64::from(pod.weight.thousandths())).sum();
+        let takes_part =
+            |workload: &&Workload| less > Millicores::ZERO || workload.is_throttled_now();
+        let weights = workloads
+            .filter(takes_part)
+            .map(|workload| u64::from(workload.weight.thousandths()))
+            .sum();
         Self { more, less, weights }
     }
 
-    /// What a contained pod may use from now on.
-    fn follow(&self, pod: &Pod, recent: &Signal) -> Millicores {
-        let part = Millicores::new(u64::from(pod.weight.thousandths()));
+    /// What a contained workload may use from now on.
+    fn follow(&self, workload: &Workload, recent: &Signal) -> Millicores {
+        let part = Millicores::new(u64::from(workload.weight.thousandths()));
         let whole = Millicores::new(self.weights.max(part.get()));
-        let more = if pod.is_throttled_now() { self.more } else { Millicores::ZERO };
+        let more = if workload.is_throttled_now() { self.more } else { Millicores::ZERO };
         (recent.usage + more.share_floor(part, whole))
             .saturating_sub(self.less.share_floor(part, whole))
     }
@@ -86,8 +95,8 @@ impl Share {
 // === impl Appetite ===
 
 impl Appetite {
-    /// A second passed that began then. Whoever waits for a CPU, or for its quota, all the time
-    /// would use more if it could.
+    /// A second passed that began then. A workload that waits for a CPU, or for its quota, all the
+    /// time would use more if it could.
     pub(super) fn second_passed(&mut self, signal: &Signal, began: Moment, patience: Span) {
         let hungry = signal.stall_ratio >= HUNGRY_STALL || signal.period_ratio >= HUNGRY_PERIODS;
         if hungry != self.is_hungry {
@@ -108,36 +117,37 @@ impl Node {
         let scarce = self.machine.is_scarce() == Some(true);
         let idle = self.idle_now();
         let waiting = if scarce { self.somebody_waiting() } else { None };
-        for place in 0..self.pods.len() {
-            let pod = &mut self.pods[place];
-            let was = pod.containment.is_some();
-            let stays = was && scarce && pod.is_held_back();
-            let starts = !was && waiting.is_some() && pod.is_elastic();
+        for place in 0..self.workloads.len() {
+            let workload = &mut self.workloads[place];
+            let was = workload.containment.is_some();
+            let stays = was && scarce && workload.is_held_back();
+            let starts = !was && waiting.is_some() && workload.is_elastic();
             match (&waiting, was) {
                 (Some(waiting), false) if starts => {
                     let waiting = waiting.clone();
-                    pod.containment =
+                    workload.containment =
                         Some(Containment { waiting: waiting.clone(), idle, since: now });
-                    pod.contained_at = Some(pod.in_force.limit);
-                    pod.was_released = false;
-                    let uid = pod.uid().clone();
+                    workload.contained_at = Some(workload.in_force.limit);
+                    workload.was_released = false;
+                    let uid = workload.uid().clone();
                     self.note(Note::ContainedFor { uid, waiting, idle });
                 }
                 (_, true) if !stays => {
-                    pod.containment = None;
-                    pod.contained_at = None;
-                    pod.was_released = true;
-                    let uid = pod.uid().clone();
+                    workload.containment = None;
+                    workload.contained_at = None;
+                    workload.was_released = true;
+                    let uid = workload.uid().clone();
                     self.note(Note::Released { uid });
                 }
                 _ => {}
             }
         }
-        self.machine.hold_scarce(self.pods.iter().any(|pod| pod.containment.is_some()));
+        self.machine
+            .hold_scarce(self.workloads.iter().any(|workload| workload.containment.is_some()));
     }
 
-    /// Lets the caps of contained pods follow what is idle. `looked_at` are the places of those
-    /// that were seen since their last change took effect.
+    /// Lets the caps of contained workloads follow what is idle. `looked_at` are the places of
+    /// those that were seen since their last change took effect.
     pub(super) fn follow_contained(
         &mut self,
         looked_at: &[usize],
@@ -147,58 +157,58 @@ impl Node {
     ) {
         let (idle, guard, capacity) = (self.idle_now(), self.guard(), self.capacity);
         let much = idle > guard;
-        let share = Share::of(idle, guard, looked_at.iter().map(|&place| &*self.pods[place]));
+        let share = Share::of(idle, guard, looked_at.iter().map(|&place| &*self.workloads[place]));
         for &place in looked_at {
-            let pod = &mut self.pods[place];
-            let (Some(containment), Some(recent)) = (&pod.containment, pod.recent) else {
+            let workload = &mut self.workloads[place];
+            let (Some(containment), Some(recent)) = (&workload.containment, workload.recent) else {
                 continue;
             };
-            let grant = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
-            let mut cap = share.follow(pod, &recent);
+            let grant = workload.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+            let mut cap = share.follow(workload, &recent);
             if much {
                 // Nothing is taken while much is idle.
-                cap = cap.max(pod.in_force.limit.min(capacity));
+                cap = cap.max(workload.in_force.limit.min(capacity));
             }
             let cap = cap
                 .max(grant)
-                .max(pod.bounds.min())
+                .max(workload.bounds.min())
                 .round_up_to(self.profile.rounding_milli)
-                .min(pod.bounds.max());
+                .min(workload.bounds.max());
             // What a limit has above the whole node is not worth steps of its own.
-            let present = pod.in_force.limit.min(capacity.max(cap));
+            let present = workload.in_force.limit.min(capacity.max(cap));
             let cap = smooth::limit_step(&self.profile, present, cap);
             let why = Why::Contained { waiting: containment.waiting.clone(), idle, grant };
-            if pod.is_worth_a_change(cap, much, &self.profile, now) {
-                pod.contained_at = Some(cap);
-                let known = pod.in_force.weight;
-                pod.in_force.weight = known.or_else(|| kernel_weights.get(place).copied());
-                pod.boost.raised(cap, &self.profile, now);
-                actions.push((place, pod.set_cap(cap, why, now)));
+            if workload.is_worth_a_change(cap, much, &self.profile, now) {
+                workload.contained_at = Some(cap);
+                let known = workload.in_force.weight;
+                workload.in_force.weight = known.or_else(|| kernel_weights.get(place).copied());
+                workload.boost.raised(cap, &self.profile, now);
+                actions.push((place, workload.set_cap(cap, why, now)));
             }
         }
     }
 
-    /// Somebody who waits for a CPU though it uses less than it was granted.
-    fn somebody_waiting(&self) -> Option<crate::units::PodUid> {
-        let waits = |pod: &&alloc::boxed::Box<Pod>| {
-            let Some(second) = pod.second else {
+    /// A workload that waits for a CPU though it uses less than it was granted.
+    fn somebody_waiting(&self) -> Option<crate::units::WorkloadUid> {
+        let waits = |workload: &&alloc::boxed::Box<Workload>| {
+            let Some(second) = workload.second else {
                 return false;
             };
-            let granted = pod.grant.map_or(Millicores::ZERO, |grant| grant.amount);
+            let granted = workload.grant.map_or(Millicores::ZERO, |grant| grant.amount);
             let stalled = Millicores::from_cores(1).scale_floor(second.stall_ratio);
             second.stall_ratio >= WAITING_STALL
                 && stalled >= second.usage.scale_floor(WAITING_PART)
                 && second.usage < granted
-                && pod.containment.is_none()
-                && !pod.is_elastic()
+                && workload.containment.is_none()
+                && !workload.is_elastic()
         };
-        self.pods.iter().find(waits).map(|pod| pod.uid().clone())
+        self.workloads.iter().find(waits).map(|workload| workload.uid().clone())
     }
 }
 
-// === impl Pod ===
+// === impl Workload ===
 
-impl Pod {
+impl Workload {
     /// Whether it takes all it can get, and has done so for longer than a burst lasts.
     pub(super) fn is_elastic(&self) -> bool {
         let is_elastic = match self.nature {

@@ -5,52 +5,52 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Allocatable, Loop, MachineSample, Node, Outcome, PodFacts};
+use super::{Allocatable, Loop, MachineSample, Node, Outcome, WorkloadFacts};
 use crate::demand::Sample;
-use crate::units::{Millicores, Moment, PodUid, WorkloadKey};
+use crate::units::{FamilyKey, Millicores, Moment, WorkloadUid};
 
 /// Something that happened to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
-    /// A pod arrived, or came back with other facts.
-    PodAdded(Box<PodFacts>),
-    /// A pod is gone.
-    PodRemoved(PodUid),
-    /// A pod's counters were read.
-    Sampled(PodUid, Sample),
+    /// A workload arrived, or came back with other facts.
+    WorkloadAdded(Box<WorkloadFacts>),
+    /// A workload is gone.
+    WorkloadRemoved(WorkloadUid),
+    /// A workload's counters were read.
+    Sampled(WorkloadUid, Sample),
     /// The machine's counters were read.
     MachineSampled(MachineSample),
     /// The node has another capacity.
     CapacityChanged(Millicores),
     /// What requests may add up to is another.
     AllocatableChanged(Allocatable),
-    /// A pod was found to miss its latency target, or to meet it again.
+    /// A workload was found to miss its latency target, or to meet it again.
     LatencyJudged {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Whether it misses it.
         missed: bool,
     },
-    /// The limit last decided for a pod was seen to be in force.
-    LimitTookEffect(PodUid),
-    /// A pod was found to have another limit than the one last decided.
+    /// The limit last decided for a workload was seen to be in force.
+    LimitTookEffect(WorkloadUid),
+    /// A workload was found to have another limit than the one last decided.
     LimitFound {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// The limit in force.
         limit: Millicores,
     },
     /// A learned table was brought back from where it was saved.
     TableRestored {
         /// Whose.
-        workload: WorkloadKey,
+        family: FamilyKey,
         /// What was saved.
         saved: Vec<u8>,
     },
-    /// What a workload used was brought back from where it was saved.
+    /// What a family used was brought back from where it was saved.
     UseRestored {
         /// Whose.
-        workload: WorkloadKey,
+        family: FamilyKey,
         /// What was saved.
         saved: Vec<u8>,
     },
@@ -62,8 +62,8 @@ impl Node {
     /// Tells the node what happened at `at`; a tick answers.
     pub fn tell(&mut self, fact: Fact, at: Moment) -> Option<Outcome> {
         match fact {
-            Fact::PodAdded(facts) => self.pod_added(*facts, at),
-            Fact::PodRemoved(uid) => self.pod_removed(&uid),
+            Fact::WorkloadAdded(facts) => self.workload_added(*facts, at),
+            Fact::WorkloadRemoved(uid) => self.workload_removed(&uid),
             Fact::Sampled(uid, sample) => self.sampled(&uid, sample),
             Fact::MachineSampled(sample) => self.machine_sampled(sample),
             Fact::CapacityChanged(capacity) => self.capacity_changed(capacity),
@@ -71,8 +71,8 @@ impl Node {
             Fact::LatencyJudged { uid, missed } => self.latency_judged(&uid, missed),
             Fact::LimitTookEffect(uid) => self.limit_took_effect(&uid, at),
             Fact::LimitFound { uid, limit } => self.limit_found(&uid, limit),
-            Fact::TableRestored { workload, saved } => self.table_restored(workload, &saved),
-            Fact::UseRestored { workload, saved } => self.use_restored(workload, &saved),
+            Fact::TableRestored { family, saved } => self.table_restored(family, &saved),
+            Fact::UseRestored { family, saved } => self.use_restored(family, &saved),
             Fact::Ticked(Loop::Fast) => return Some(self.fast_tick(at)),
             Fact::Ticked(Loop::Slow) => return Some(self.slow_tick(at)),
         }

@@ -1,12 +1,12 @@
-//! The fast tick: raises the limits of pods that are held back, before the market is asked.
+//! The fast tick: raises the limits of workloads that are held back, before the market is asked.
 //!
-//! Only raises, only limits, only within the room under the over-commit. Pods that want more than
-//! the room holds share it by weight, and the market is cleared soon. Where nobody is held back it
-//! does not allocate.
+//! Only raises, only limits, only within the room under the over-commit. Workloads that want more
+//! than the room holds share it by weight, and the market is cleared soon. Where none is held
+//! back it does not allocate.
 
 use alloc::vec::Vec;
 
-use super::pod::Pod;
+use super::workload::Workload;
 use super::{Action, Loop, Node, Note, Outcome, Why};
 use crate::boost::{self, FastFacts, Step};
 use crate::demand::{self, Reading, Signal};
@@ -16,7 +16,7 @@ use crate::smooth;
 use crate::smooth::weight::kernel_weight;
 use crate::units::{Millicores, Moment};
 
-/// A raise that one pod wants.
+/// A raise that one workload wants.
 struct Want {
     place: usize,
     target: Millicores,
@@ -24,7 +24,7 @@ struct Want {
 }
 
 impl Node {
-    /// The fast loop looks at the pods.
+    /// The fast loop looks at the workloads.
     pub fn fast_tick(&mut self, now: Moment) -> Outcome {
         let now = self.time_passed(now);
         self.last_fast = now;
@@ -33,22 +33,22 @@ impl Node {
             return self.outcome(Loop::Fast, actions);
         }
         let mut wants: Vec<Want> = Vec::new();
-        for place in 0..self.pods.len() {
-            let Some(signal) = self.pods[place].fast_window() else {
+        for place in 0..self.workloads.len() {
+            let Some(signal) = self.workloads[place].fast_window() else {
                 continue;
             };
-            self.pods[place].judge_heat(&signal, &self.profile, now);
-            self.pods[place].count_throttled(&signal);
-            match wish(&self.profile, &self.pods[place], signal) {
+            self.workloads[place].judge_heat(&signal, &self.profile, now);
+            self.workloads[place].count_throttled(&signal);
+            match wish(&self.profile, &self.workloads[place], signal) {
                 Step::Calm => {}
                 Step::AtMax => {
-                    let pod = &self.pods[place];
-                    let (uid, max) = (pod.uid().clone(), pod.bounds.max());
+                    let workload = &self.workloads[place];
+                    let (uid, max) = (workload.uid().clone(), workload.bounds.max());
                     self.note(Note::AtMax { uid, max });
                 }
                 Step::LateElsewhere => {
-                    let pod = &self.pods[place];
-                    let (uid, limit) = (pod.uid().clone(), pod.in_force.limit);
+                    let workload = &self.workloads[place];
+                    let (uid, limit) = (workload.uid().clone(), workload.in_force.limit);
                     self.note(Note::LateElsewhere { uid, usage: signal.usage, limit });
                 }
                 Step::Throttled(target) => {
@@ -65,41 +65,41 @@ impl Node {
     fn raise(&mut self, wants: &[Want], now: Moment) -> Vec<Action> {
         let room = self.limit_budget().saturating_sub(self.limits_in_force());
         let claims = wants.iter().map(|want| {
-            let pod = &self.pods[want.place];
+            let workload = &self.workloads[want.place];
             Claim {
-                cap: u128::from(want.target.saturating_sub(pod.in_force.limit).get()),
-                pull: u128::from(pod.weight.thousandths()),
+                cap: u128::from(want.target.saturating_sub(workload.in_force.limit).get()),
+                pull: u128::from(workload.weight.thousandths()),
             }
         });
         let shares = fill(room, claims).shares;
         let mut actions = Vec::with_capacity(wants.len());
         for (want, share) in wants.iter().zip(shares) {
-            let target = self.pods[want.place].in_force.limit + Millicores::new(share);
+            let target = self.workloads[want.place].in_force.limit + Millicores::new(share);
             // Rounded down, so that rounding takes no room that is not there.
             let limit = target.round_down_to(self.profile.rounding_milli);
             if target < want.target {
                 self.clear_wanted = true;
-                let pod = &self.pods[want.place];
-                let (uid, in_force) = (pod.uid().clone(), pod.in_force.limit);
+                let workload = &self.workloads[want.place];
+                let (uid, in_force) = (workload.uid().clone(), workload.in_force.limit);
                 self.note(Note::NoRoom { uid, wanted: want.target, limit: limit.max(in_force) });
             }
             let (profile, mode) = (&self.profile, self.mode);
-            let pod = &mut self.pods[want.place];
+            let workload = &mut self.workloads[want.place];
             // The wish is remembered even where there was no room: the market will see it.
-            pod.boost.raised(want.target, profile, now);
+            workload.boost.raised(want.target, profile, now);
             // What little room there was may not be worth a change.
             let worth_it = limit == want.target
-                || smooth::exceeds(limit, pod.in_force.limit, profile.raise_band);
-            if limit > pod.in_force.limit && worth_it {
-                actions.push(pod.raise_limit(limit, profile, mode, want.why.clone()));
+                || smooth::exceeds(limit, workload.in_force.limit, profile.raise_band);
+            if limit > workload.in_force.limit && worth_it {
+                actions.push(workload.raise_limit(limit, profile, mode, want.why.clone()));
             }
         }
         actions
     }
 }
 
-impl Pod {
-    /// What the pod did since the last fast look, unless it is too early to say.
+impl Workload {
+    /// What the workload did since the last fast look, unless it is too early to say.
     pub(super) fn fast_window(&mut self) -> Option<Signal> {
         let (latest, from) = (self.latest?, self.fast_from?);
         let settles_at = self.boost.settles_at();
@@ -144,19 +144,19 @@ impl Pod {
     }
 }
 
-fn wish(profile: &Profile, pod: &Pod, signal: Signal) -> Step {
-    if pod.contained_at.is_some() {
-        // The market has answered this pod already.
+fn wish(profile: &Profile, workload: &Workload, signal: Signal) -> Step {
+    if workload.contained_at.is_some() {
+        // The market has answered this workload already.
         return Step::Calm;
     }
-    let limit = pod.in_force.limit;
+    let limit = workload.in_force.limit;
     let facts = FastFacts {
         limit,
-        max: pod.bounds.max(),
-        peak: pod.peak.value(),
+        max: workload.bounds.max(),
+        peak: workload.peak.value(),
         signal,
-        throttled_in_a_row: pod.throttled_in_a_row,
-        latency_missed: pod.latency_missed,
+        throttled_in_a_row: workload.throttled_in_a_row,
+        latency_missed: workload.latency_missed,
     };
     match boost::step(profile, &facts) {
         Step::Throttled(target) => Step::Throttled(smooth::limit_step(profile, limit, target)),

@@ -1,18 +1,20 @@
-//! How much of the machine nobody uses: what scarcity is judged by.
+//! How much of the machine is idle: what scarcity is judged by.
 //!
-//! Needs are peaks, and a sum of peaks is not the peak of a sum: pods whose needs add up to more
-//! than the node may never want them at once. So the node is told what the machine's own counters
-//! say, and CPU is scarce only if next to nothing of it was idle for a while. Two windows are kept:
-//! the latest look, for raises that cannot wait, and whole seconds, for how the market stands.
+//! Needs are peaks, and a sum of peaks is not the peak of a sum: workloads whose needs add up to
+//! more than the node may never want them at once. So the node is told what the machine's own
+//! counters say, and CPU is scarce only if next to nothing of it was idle for a while. Two windows
+//! are kept: the latest look, for raises that cannot wait, and whole seconds, for how the market
+//! stands.
 //!
 //! Always: scarcity begins and ends only after it was seen for as long as the profile says, unless
-//! much is idle, which ends it at once. Where nobody tells, nothing is known, and the sums decide.
+//! much is idle, which ends it at once. Without such counters nothing is known, and the sums
+//! decide.
 
 use super::Node;
 use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio, Span};
 
-/// A second may be this much shorter, since nobody looks exactly on time.
+/// A second may be this much shorter, since no look is exactly on time.
 const SECOND_AT_LEAST: Span = Span::from_ms(900);
 /// A look shorter than this is noise.
 const LOOK_AT_LEAST: Span = Span::from_ms(50);
@@ -25,18 +27,18 @@ const CLEARLY: Ratio = Ratio::from_percent(90);
 pub struct MachineSample {
     /// When they were read.
     pub at: Moment,
-    /// CPU time in which nobody ran so far, on all CPUs together.
+    /// CPU time that was idle so far, on all CPUs together.
     pub idle: Span,
-    /// CPU time in which somebody ran so far, whether we size it or not.
+    /// CPU time that was used so far, by what we size and by all else.
     pub busy: Span,
 }
 
 /// What the machine did between two looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineUse {
-    /// What nobody used.
+    /// What was idle.
     pub idle: Millicores,
-    /// What somebody used.
+    /// What was used.
     pub busy: Millicores,
 }
 
@@ -50,7 +52,7 @@ pub(super) struct Machine {
     /// Since when the judgement would be the other one than `scarce`.
     differs_since: Option<Moment>,
     scarce: bool,
-    /// Whether pods are contained, which keeps idle what is idle.
+    /// Whether workloads are contained, which keeps idle what is idle.
     held: bool,
 }
 
@@ -81,8 +83,8 @@ impl Machine {
         }
     }
 
-    /// While pods are contained, what is idle is kept near the guard on purpose and says nothing:
-    /// scarcity ends only when much is idle.
+    /// While workloads are contained, what is idle is kept near the guard on purpose and says
+    /// nothing: scarcity ends only when much is idle.
     pub(super) const fn hold_scarce(&mut self, contained: bool) {
         self.held = contained;
     }
@@ -102,7 +104,7 @@ impl Machine {
         self.second
     }
 
-    /// The whole machine, where it is clearly less than `capacity`: somebody may have said that
+    /// The whole machine, where it is clearly less than `capacity`: the settings may say that
     /// there is more to divide than there is, and a part of that may never be idle.
     fn smaller_than(&self, capacity: Millicores) -> Option<Millicores> {
         let second = self.second?;
@@ -110,7 +112,7 @@ impl Machine {
         (whole < capacity.scale_floor(CLEARLY)).then_some(whole)
     }
 
-    /// Whether CPU is scarce; nothing where nobody told.
+    /// Whether CPU is scarce; nothing where that is not known.
     pub(super) fn is_scarce(&self) -> Option<bool> {
         self.second.map(|_| self.scarce)
     }
@@ -155,7 +157,7 @@ impl Node {
         self.machine.sampled(sample, guard, &self.profile);
     }
 
-    /// How much is kept idle, so that whoever wakes up need not wait for its turn.
+    /// How much is kept idle, so that a workload that wakes up need not wait for its turn.
     #[must_use]
     pub fn guard(&self) -> Millicores {
         let size = self.machine.smaller_than(self.capacity).unwrap_or(self.capacity);
@@ -163,23 +165,27 @@ impl Node {
         part.max(self.profile.idle_guard_floor_milli).min(size)
     }
 
-    /// What the machine did in the last second; nothing where nobody told.
+    /// What the machine did in the last second; nothing where that is not known.
     #[must_use]
     pub const fn machine_use(&self) -> Option<MachineUse> {
         self.machine.second()
     }
 
-    /// What those use who are not sized here; nothing where nobody told.
+    /// What those use who are not sized here; nothing where that is not known.
     #[must_use]
     pub fn unmanaged(&self) -> Option<Millicores> {
         let busy = self.machine.second()?.busy;
-        let managed: Millicores =
-            self.pods.iter().filter_map(|pod| pod.signal).map(|signal| signal.usage).sum();
+        let managed: Millicores = self
+            .workloads
+            .iter()
+            .filter_map(|workload| workload.signal)
+            .map(|signal| signal.usage)
+            .sum();
         Some(busy.saturating_sub(managed))
     }
 
-    /// What there is for the pods: the capacity, less what others use of it. The reserve between
-    /// capacity and machine is used up first.
+    /// What there is for the workloads: the capacity, less what others use of it. The reserve
+    /// between capacity and machine is used up first.
     pub(super) fn divisible(&self) -> Millicores {
         let (Some(second), Some(unmanaged)) = (self.machine.second(), self.unmanaged()) else {
             return self.capacity;

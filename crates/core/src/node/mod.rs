@@ -2,14 +2,14 @@
 //! simulator drive.
 //!
 //! Facts come in by methods named after what happened. The two ticks yield actions, notes and the
-//! time of the next tick, as plain data. The fast tick raises the limits of pods that are held
+//! time of the next tick, as plain data. The fast tick raises the limits of workloads that are held
 //! back; the slow tick clears the market and moves requests, weights and limits.
 //!
 //! After every slow tick: requests add up to at most capacity, and limits to at most capacity
-//! times the over-commit. A pod that arrives with more is brought back by the next slow tick, or,
-//! if that takes a larger step than the controller accepts, by as many as it takes. A fast tick
-//! only raises, and only within the room the limits leave. There is never an action for a pod that
-//! is gone, and there is always a wake-up time.
+//! times the over-commit. A workload that arrives with more is brought back by the next slow tick,
+//! or, if that takes a larger step than the controller accepts, by as many as it takes. A fast tick
+//! only raises, and only within the room the limits leave. There is never an action for a workload
+//! that is gone, and there is always a wake-up time.
 
 mod bidding;
 mod contain;
@@ -18,11 +18,11 @@ mod fact;
 mod fast;
 mod idle;
 mod note;
-mod pod;
 mod request;
 mod serve;
 mod slow;
 mod why;
+mod workload;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -36,21 +36,21 @@ use crate::need::Bounds;
 use crate::profile::{CapRule, Profile, WeightSource};
 use crate::request::{RequestRule, UseRecord};
 use crate::smooth::weight::KernelWeight;
-use crate::units::{Millicores, Moment, PodUid, Ratio, Weight, WorkloadKey};
+use crate::units::{FamilyKey, Millicores, Moment, Ratio, Weight, WorkloadUid};
 
 pub use fact::Fact;
 use idle::Machine;
 pub use idle::{MachineSample, MachineUse};
 pub use note::Note;
-use pod::Pod;
-pub use pod::{Containment, InForce, PodReport, RequestReport};
 use request::Uses;
 pub use why::{RestsOn, Why};
+use workload::Workload;
+pub use workload::{Containment, InForce, RequestReport, WorkloadReport};
 
 /// More notes than this between two ticks are counted, not kept.
 const NOTES_MAX: usize = 1024;
-/// With more learned tables than this, those of workloads without a pod are forgotten, and no more
-/// are restored.
+/// With more learned tables than this, those of families without a workload are forgotten, and no
+/// more are restored.
 const TABLES_MAX: usize = 4096;
 
 /// One node's market.
@@ -58,11 +58,11 @@ const TABLES_MAX: usize = 4096;
 pub struct Node {
     profile: Profile,
     capacity: Millicores,
-    /// In uid order, which is the order the market wants its bids in. Boxed, since pods come in any
-    /// order and what is large is slow to make room for.
+    /// In uid order, which is the order the market wants its bids in. Boxed, since workloads come
+    /// in any order and what is large is slow to make room for.
     #[expect(clippy::vec_box, reason = "see above")]
-    pods: Vec<Box<Pod>>,
-    tables: BTreeMap<WorkloadKey, QTable>,
+    workloads: Vec<Box<Workload>>,
+    tables: BTreeMap<FamilyKey, QTable>,
     uses: Uses,
     allocatable: Option<Allocatable>,
     machine: Machine,
@@ -76,20 +76,20 @@ pub struct Node {
     last_slow: Moment,
     /// A raise found no room: the market should be cleared without waiting for the slow loop.
     clear_wanted: bool,
-    /// A pod arrived and has no standing weight yet, which makes it next to nothing beside those
-    /// that have one: the market is to be cleared at once.
+    /// A workload arrived and has no standing weight yet, which makes it next to nothing beside
+    /// those that have one: the market is to be cleared at once.
     joined: bool,
     notes: Vec<Note>,
     notes_dropped: u64,
 }
 
-/// What is known of a pod when it arrives.
+/// What is known of a workload when it arrives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodFacts {
+pub struct WorkloadFacts {
     /// Its name for as long as it lives.
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// What its learned table is kept under; its uid where there is nothing better.
-    pub workload: Option<WorkloadKey>,
+    pub family: Option<FamilyKey>,
     /// The least and the most it may be granted.
     pub bounds: Bounds,
     /// What its claim counts for.
@@ -109,7 +109,7 @@ pub struct PodFacts {
 /// What requests of a node may add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocatable {
-    /// What the node has for pods, whatever is kept back of it.
+    /// What the node has for workloads, whatever is kept back of it.
     pub size: Millicores,
     /// What those request that are not sized.
     pub set_aside: Millicores,
@@ -118,17 +118,17 @@ pub struct Allocatable {
 /// Which of the two loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loop {
-    /// Looks at hot pods and only raises limits.
+    /// Looks at hot workloads and only raises limits.
     Fast,
     /// Clears the market.
     Slow,
 }
 
-/// What is to be done to one pod, all of it at once.
+/// What is to be done to one workload, all of it at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// The pod.
-    pub uid: PodUid,
+    /// The workload.
+    pub uid: WorkloadUid,
     /// The cap to set.
     pub limit: Millicores,
     /// The guarantee to set.
@@ -163,13 +163,13 @@ pub struct Outcome {
 // === impl Node: facts ===
 
 impl Node {
-    /// A node without pods.
+    /// A node without workloads.
     #[must_use]
     pub fn new(capacity: Millicores, profile: Profile) -> Self {
         Self {
             profile,
             capacity,
-            pods: Vec::new(),
+            workloads: Vec::new(),
             tables: BTreeMap::new(),
             uses: Uses::default(),
             allocatable: None,
@@ -199,94 +199,94 @@ impl Node {
         self.allocatable = Some(allocatable);
     }
 
-    /// A pod arrived, or came back with other facts.
-    pub fn pod_added(&mut self, facts: PodFacts, now: Moment) {
+    /// A workload arrived, or came back with other facts.
+    pub fn workload_added(&mut self, facts: WorkloadFacts, now: Moment) {
         let now = self.time_passed(now);
         self.joined = true;
         match self.find(&facts.uid) {
             Ok(place) => {
-                self.note(Note::PodReplaced { uid: facts.uid.clone() });
-                *self.pods[place] = Pod::new(facts, &self.profile, now);
+                self.note(Note::WorkloadReplaced { uid: facts.uid.clone() });
+                *self.workloads[place] = Workload::new(facts, &self.profile, now);
             }
             Err(place) => {
-                self.pods.insert(place, Box::new(Pod::new(facts, &self.profile, now)));
+                self.workloads.insert(place, Box::new(Workload::new(facts, &self.profile, now)));
             }
         }
     }
 
-    /// A pod is gone.
-    pub fn pod_removed(&mut self, uid: &PodUid) {
+    /// A workload is gone.
+    pub fn workload_removed(&mut self, uid: &WorkloadUid) {
         match self.find(uid) {
             Ok(place) => {
-                self.pods.remove(place);
+                self.workloads.remove(place);
             }
-            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+            Err(_) => self.note(Note::UnknownWorkload { uid: uid.clone() }),
         }
     }
 
-    /// A pod's counters were read.
-    pub fn sampled(&mut self, uid: &PodUid, sample: Sample) {
+    /// A workload's counters were read.
+    pub fn sampled(&mut self, uid: &WorkloadUid, sample: Sample) {
         let noted = match self.find(uid) {
-            Ok(place) => self.pods[place].sampled(sample, &self.profile),
-            Err(_) => Some(Note::UnknownPod { uid: uid.clone() }),
+            Ok(place) => self.workloads[place].sampled(sample, &self.profile),
+            Err(_) => Some(Note::UnknownWorkload { uid: uid.clone() }),
         };
         if let Some(note) = noted {
             self.note(note);
         }
     }
 
-    /// A pod was found to miss its latency target, or to meet it again.
-    pub fn latency_judged(&mut self, uid: &PodUid, missed: bool) {
+    /// A workload was found to miss its latency target, or to meet it again.
+    pub fn latency_judged(&mut self, uid: &WorkloadUid, missed: bool) {
         match self.find(uid) {
-            Ok(place) => self.pods[place].latency_missed = missed,
-            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+            Ok(place) => self.workloads[place].latency_missed = missed,
+            Err(_) => self.note(Note::UnknownWorkload { uid: uid.clone() }),
         }
     }
 
-    /// The limit last decided for a pod was seen to be in force.
-    pub fn limit_took_effect(&mut self, uid: &PodUid, at: Moment) {
+    /// The limit last decided for a workload was seen to be in force.
+    pub fn limit_took_effect(&mut self, uid: &WorkloadUid, at: Moment) {
         match self.find(uid) {
-            Ok(place) => self.pods[place].limit_took_effect(at),
-            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+            Ok(place) => self.workloads[place].limit_took_effect(at),
+            Err(_) => self.note(Note::UnknownWorkload { uid: uid.clone() }),
         }
     }
 
-    /// A pod was found to have another limit than the one last decided: a change failed, nobody
-    /// carries changes out, or somebody else made one. What else is set on it is not known then,
-    /// and the next clearing sets it again.
-    pub fn limit_found(&mut self, uid: &PodUid, limit: Millicores) {
+    /// A workload was found to have another limit than the one last decided: a change failed,
+    /// changes are not carried out, or another process made one. What else is set on it is not
+    /// known then, and the next clearing sets it again.
+    pub fn limit_found(&mut self, uid: &WorkloadUid, limit: Millicores) {
         match self.find(uid) {
-            Ok(place) => self.pods[place].limit_found(limit),
-            Err(_) => self.note(Note::UnknownPod { uid: uid.clone() }),
+            Ok(place) => self.workloads[place].limit_found(limit),
+            Err(_) => self.note(Note::UnknownWorkload { uid: uid.clone() }),
         }
     }
 
     /// A learned table was brought back from where it was saved.
-    pub fn table_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
-        if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&workload) {
-            self.note(Note::TooManyTables { workload });
+    pub fn table_restored(&mut self, family: FamilyKey, saved: &[u8]) {
+        if self.tables.len() >= TABLES_MAX && !self.tables.contains_key(&family) {
+            self.note(Note::TooManyTables { family });
             return;
         }
-        let seed = self.table_seed(&workload);
+        let seed = self.table_seed(&family);
         let (table, refused) = QTable::load(saved, seed, &self.learn_config());
         if let Some(because) = refused {
-            self.note(Note::TableRefused { workload: workload.clone(), because });
+            self.note(Note::TableRefused { family: family.clone(), because });
         }
-        self.tables.insert(workload, table);
+        self.tables.insert(family, table);
     }
 
-    /// What a workload used was brought back from where it was saved.
-    pub fn use_restored(&mut self, workload: WorkloadKey, saved: &[u8]) {
+    /// What a family used was brought back from where it was saved.
+    pub fn use_restored(&mut self, family: FamilyKey, saved: &[u8]) {
         let records = &mut self.uses.records;
-        if records.len() >= TABLES_MAX && !records.contains_key(&workload) {
-            self.note(Note::TooManyTables { workload });
+        if records.len() >= TABLES_MAX && !records.contains_key(&family) {
+            self.note(Note::TooManyTables { family });
             return;
         }
         match UseRecord::load(saved) {
             Ok(record) => {
-                records.insert(workload, record);
+                records.insert(family, record);
             }
-            Err(because) => self.note(Note::RecordRefused { workload, because }),
+            Err(because) => self.note(Note::RecordRefused { family, because }),
         }
     }
 }
@@ -330,25 +330,30 @@ impl Node {
         self.multiplier
     }
 
-    /// What is known of every pod, in uid order.
-    pub fn pods(&self) -> impl Iterator<Item = PodReport<'_>> {
-        self.pods.iter().map(|pod| pod.report(self.uses.records.get(&pod.workload)))
+    /// What is known of every workload, in uid order.
+    pub fn workloads(&self) -> impl Iterator<Item = WorkloadReport<'_>> {
+        self.workloads
+            .iter()
+            .map(|workload| workload.report(self.uses.records.get(&workload.family)))
     }
 
-    /// The pods to look at now: hot ones at every fast tick, quiet ones once per sampling interval.
-    pub fn due_for_sample(&self, now: Moment) -> impl Iterator<Item = &PodUid> {
+    /// The workloads to look at now: hot ones at every fast tick, quiet ones once per sampling
+    /// interval.
+    pub fn due_for_sample(&self, now: Moment) -> impl Iterator<Item = &WorkloadUid> {
         let quiet_interval = self.profile.sampling_interval_ms;
-        let pods = self.pods.iter().map(Box::as_ref);
-        pods.filter(move |pod| pod.is_sample_due(quiet_interval, now)).map(Pod::uid)
+        let workloads = self.workloads.iter().map(Box::as_ref);
+        workloads
+            .filter(move |workload| workload.is_sample_due(quiet_interval, now))
+            .map(Workload::uid)
     }
 
-    /// The learned tables, by workload.
-    pub fn tables(&self) -> impl Iterator<Item = (&WorkloadKey, &QTable)> {
+    /// The learned tables, by family.
+    pub fn tables(&self) -> impl Iterator<Item = (&FamilyKey, &QTable)> {
         self.tables.iter()
     }
 
-    /// What workloads used, by workload.
-    pub fn records(&self) -> impl Iterator<Item = (&WorkloadKey, &UseRecord)> {
+    /// What families used, by family.
+    pub fn records(&self) -> impl Iterator<Item = (&FamilyKey, &UseRecord)> {
         self.uses.records.iter()
     }
 
@@ -382,8 +387,8 @@ impl Node {
 // === impl Node: shared by the ticks ===
 
 impl Node {
-    fn find(&self, uid: &PodUid) -> Result<usize, usize> {
-        self.pods.binary_search_by(|pod| pod.uid().cmp(uid))
+    fn find(&self, uid: &WorkloadUid) -> Result<usize, usize> {
+        self.workloads.binary_search_by(|workload| workload.uid().cmp(uid))
     }
 
     /// Takes note of the time. A clock that stepped back is held where it was.
@@ -413,7 +418,7 @@ impl Node {
     }
 
     fn limits_in_force(&self) -> Millicores {
-        self.pods.iter().map(|pod| pod.in_force.limit).sum()
+        self.workloads.iter().map(|workload| workload.in_force.limit).sum()
     }
 }
 

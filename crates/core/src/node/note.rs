@@ -6,35 +6,35 @@ use core::fmt;
 use crate::learn::TableNote;
 use crate::market::Mode;
 use crate::request::RecordNote;
-use crate::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
+use crate::units::{FamilyKey, Millicores, Moment, Span, WorkloadUid};
 
 /// One thing worth telling.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
-    /// A fact named a pod that is not here.
-    UnknownPod {
-        /// The pod.
-        uid: PodUid,
+    /// A fact named a workload that is not here.
+    UnknownWorkload {
+        /// The workload.
+        uid: WorkloadUid,
     },
-    /// A pod arrived that was here already.
-    PodReplaced {
-        /// The pod.
-        uid: PodUid,
+    /// A workload arrived that was here already.
+    WorkloadReplaced {
+        /// The workload.
+        uid: WorkloadUid,
     },
     /// A sample was not newer than the last one.
     SampleOutOfOrder {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
     },
-    /// A pod's counters went backwards.
+    /// A workload's counters went backwards.
     CounterReset {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
     },
-    /// No sample of a pod arrived since the last clearing.
+    /// No sample of a workload arrived since the last clearing.
     SampleMissing {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Whether there ever was one.
         ever_sampled: bool,
     },
@@ -50,17 +50,17 @@ pub enum Note {
         /// How it stands.
         to: Mode,
     },
-    /// A pod is held back and already has all it may have.
+    /// A workload is held back and already has all it may have.
     AtMax {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Its max.
         max: Millicores,
     },
-    /// A pod misses its latency target, and CPU is not what it lacks.
+    /// A workload misses its latency target, and CPU is not what it lacks.
     LateElsewhere {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// What it uses.
         usage: Millicores,
         /// Its limit.
@@ -68,39 +68,39 @@ pub enum Note {
     },
     /// A raise found no room under the over-commit.
     NoRoom {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// The limit it should have got.
         wanted: Millicores,
         /// The limit it has for now.
         limit: Millicores,
     },
-    /// A pod takes all it can get while others need theirs: its cap follows what they leave.
+    /// A workload takes all it can get while others need theirs: its cap follows what they leave.
     Contained {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Its cap for now.
         cap: Millicores,
     },
-    /// A pod takes all it can get while somebody waits below its grant: its cap follows what is
-    /// idle.
+    /// A workload takes all it can get while another waits below its grant: its cap follows what
+    /// is idle.
     ContainedFor {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Who waits.
-        waiting: PodUid,
+        waiting: WorkloadUid,
         /// What is idle.
         idle: Millicores,
     },
-    /// A pod is not contained any more.
+    /// A workload is not contained any more.
     Released {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
     },
-    /// A pod is held back by its limit, and not raised because next to nothing is idle.
+    /// A workload is held back by its limit, and not raised because next to nothing is idle.
     NothingIdle {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// Its limit.
         limit: Millicores,
         /// What is idle.
@@ -108,8 +108,8 @@ pub enum Note {
     },
     /// A limit or request is to change, but not yet.
     ChangeHeld {
-        /// The pod.
-        uid: PodUid,
+        /// The workload.
+        uid: WorkloadUid,
         /// When it is due.
         until: Moment,
     },
@@ -133,21 +133,21 @@ pub enum Note {
     /// A saved record of use was refused, and counting starts afresh.
     RecordRefused {
         /// Whose record.
-        workload: WorkloadKey,
+        family: FamilyKey,
         /// What was wrong with it.
         because: RecordNote,
     },
     /// A saved table was refused, and learning starts afresh.
     TableRefused {
         /// Whose table.
-        workload: WorkloadKey,
+        family: FamilyKey,
         /// What was wrong with it.
         because: TableNote,
     },
     /// A saved table or record was not taken in, because there are too many already.
     TooManyTables {
         /// Whose table.
-        workload: WorkloadKey,
+        family: FamilyKey,
     },
     /// There were more notes than are kept.
     NotesDropped {
@@ -156,11 +156,46 @@ pub enum Note {
     },
 }
 
+// === impl Note ===
+
+impl Note {
+    /// The workload that it is about, if it is about one.
+    #[must_use]
+    pub fn about(&self) -> Option<&WorkloadUid> {
+        match self {
+            Self::UnknownWorkload { uid }
+            | Self::WorkloadReplaced { uid }
+            | Self::SampleOutOfOrder { uid }
+            | Self::CounterReset { uid }
+            | Self::SampleMissing { uid, .. }
+            | Self::AtMax { uid, .. }
+            | Self::LateElsewhere { uid, .. }
+            | Self::NoRoom { uid, .. }
+            | Self::Contained { uid, .. }
+            | Self::ContainedFor { uid, .. }
+            | Self::Released { uid }
+            | Self::NothingIdle { uid, .. }
+            | Self::ChangeHeld { uid, .. } => Some(uid),
+            Self::ClockWentBack { .. }
+            | Self::ModeChanged { .. }
+            | Self::RequestsForced { .. }
+            | Self::LimitsForced { .. }
+            | Self::LoweringStopped { .. }
+            | Self::RecordRefused { .. }
+            | Self::TableRefused { .. }
+            | Self::TooManyTables { .. }
+            | Self::NotesDropped { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownPod { uid } => write!(f, "{uid}: not here, so nothing was done with it"),
-            Self::PodReplaced { uid } => write!(f, "{uid}: was here already, starts afresh"),
+            Self::UnknownWorkload { uid } => {
+                write!(f, "{uid}: not here, so nothing was done with it")
+            }
+            Self::WorkloadReplaced { uid } => write!(f, "{uid}: was here already, starts afresh"),
             Self::SampleOutOfOrder { uid } => write!(f, "{uid}: an old sample was ignored"),
             Self::CounterReset { uid } => {
                 write!(f, "{uid}: counters went backwards, so its cgroup is new: starts afresh")
@@ -192,7 +227,7 @@ impl fmt::Display for Note {
                 "{uid}: takes all it can get while {waiting} waits and only {idle} are idle, so it \
                  is held to its grant and what is left"
             ),
-            Self::Released { uid } => write!(f, "{uid}: nobody has to wait for it any more"),
+            Self::Released { uid } => write!(f, "{uid}: no other workload waits for it any more"),
             Self::NothingIdle { uid, limit, idle } => write!(
                 f,
                 "{uid}: held back at {limit}, which stays as long as only {idle} of the node are \
@@ -211,17 +246,14 @@ impl fmt::Display for Note {
                 f,
                 "no request is lowered: the node's use peaks at {peak}, and {most} would be fine"
             ),
-            Self::RecordRefused { workload, because } => {
-                write!(f, "{workload}: what it used was refused, starts afresh: {because}")
+            Self::RecordRefused { family, because } => {
+                write!(f, "{family}: what it used was refused, starts afresh: {because}")
             }
-            Self::TableRefused { workload, because } => {
-                write!(f, "{workload}: its learned table was refused, starts afresh: {because}")
+            Self::TableRefused { family, because } => {
+                write!(f, "{family}: its learned table was refused, starts afresh: {because}")
             }
-            Self::TooManyTables { workload } => {
-                write!(
-                    f,
-                    "{workload}: what was saved of it was left out, there are too many already"
-                )
+            Self::TooManyTables { family } => {
+                write!(f, "{family}: what was saved of it was left out, there are too many already")
             }
             Self::NotesDropped { count } => write!(f, "{count} more notes were dropped"),
         }

@@ -1,30 +1,30 @@
-//! What pods use in windows of five minutes, and what they request by it.
+//! What workloads use in windows of five minutes, and what they request by it.
 //!
-//! All pods of a node have their windows at the same time, so that their sum is that of one moment.
-//! What counts of what they used is in `request::counted`; whoever was contained took all that it
-//! could get.
+//! All workloads of a node have their windows at the same time, so that their sum is that of one
+//! moment. What counts of what they used is in `request::counted`; one that was contained took all
+//! that it could get.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::pod::Pod;
+use super::workload::Workload;
 use super::{Allocatable, MachineSample, MachineUse, Node, Note, TABLES_MAX};
 use crate::demand::{self, Reading, Signal};
 use crate::request::{
     self, OF_THE_NODE, Pooled, PooledPeak, RequestFacts, RequestRule, RequestWhy, Room, UseRecord,
     WINDOW, WindowUse,
 };
-use crate::units::{Millicores, Moment, Span, WorkloadKey};
+use crate::units::{FamilyKey, Millicores, Moment, Span};
 
-/// A pod that was there for less of a window than this is not counted in it.
+/// A workload that was there for less of a window than this is not counted in it.
 const WINDOW_AT_LEAST: Span = Span::from_s(150);
-/// A window that ended later than this says nothing: nobody looked in between.
+/// A window that ended later than this says nothing: there was no look in between.
 const WINDOW_AT_MOST: Span = Span::from_s(600);
 
 /// What a node knows of use, for requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Uses {
-    pub(super) records: BTreeMap<WorkloadKey, UseRecord>,
+    pub(super) records: BTreeMap<FamilyKey, UseRecord>,
     pooled: Pooled,
     /// When the window began that goes on, and what the machine had counted then.
     window: Option<(Moment, Option<MachineSample>)>,
@@ -37,19 +37,19 @@ pub(super) struct Uses {
 impl Node {
     /// Counts a window if one is over, and decides every request.
     pub(super) fn follow_use(&mut self, now: Moment) {
-        if self.pods.iter().any(|pod| pod.request_rule == RequestRule::Follows) {
+        if self.workloads.iter().any(|workload| workload.request_rule == RequestRule::Follows) {
             self.mark_elastic();
             self.count_window(now);
         } else {
-            // Nobody asks; what is known stays for when somebody does.
+            // It is not asked for; what is known stays for when it is.
             self.uses.window = None;
         }
         self.decide_requests(now);
     }
 
     fn mark_elastic(&mut self) {
-        for pod in &mut self.pods {
-            pod.was_elastic |= pod.containment.is_some() || pod.is_elastic();
+        for workload in &mut self.workloads {
+            workload.was_elastic |= workload.containment.is_some() || workload.is_elastic();
         }
     }
 
@@ -60,12 +60,12 @@ impl Node {
             None => None,
         };
         let seen: Vec<Option<Signal>> =
-            self.pods.iter_mut().map(|pod| pod.close_window()).collect();
+            self.workloads.iter_mut().map(|workload| workload.close_window()).collect();
         let machine = self.machine.latest();
         self.uses.window = Some((now, machine));
         let Some((began, machine_then)) = began else { return };
         if now.since(began) > WINDOW_AT_MOST {
-            self.pods.iter_mut().for_each(|pod| pod.was_elastic = false);
+            self.workloads.iter_mut().for_each(|workload| workload.was_elastic = false);
             return;
         }
         let used: Millicores = seen.iter().flatten().map(|signal| signal.usage).sum();
@@ -76,25 +76,31 @@ impl Node {
     }
 
     fn count_use(&mut self, seen: &[Option<Signal>]) {
-        let pods = self.pods.iter().map(AsRef::as_ref).zip(seen);
-        let uses: Vec<(&Pod, WindowUse)> = pods
-            .filter_map(|(pod, signal)| Some((pod, pod.window_use(signal.as_ref()?))))
+        let workloads = self.workloads.iter().map(AsRef::as_ref).zip(seen);
+        let uses: Vec<(&Workload, WindowUse)> = workloads
+            .filter_map(|(workload, signal)| {
+                Some((workload, workload.window_use(signal.as_ref()?)))
+            })
             .collect();
-        let rights: Millicores = self.pods.iter().map(|pod| pod.bounds.min()).sum();
+        let rights: Millicores = self.workloads.iter().map(|workload| workload.bounds.min()).sum();
         let free = self.size().saturating_sub(self.set_aside()).saturating_sub(rights);
         let is_lent = request::is_lent(uses.iter().map(|(_, used)| used), free);
-        let mut by_workload: BTreeMap<WorkloadKey, Vec<Millicores>> = BTreeMap::new();
-        for (pod, used) in uses.iter().filter(|(pod, _)| pod.request_rule == RequestRule::Follows) {
+        let mut by_family: BTreeMap<FamilyKey, Vec<Millicores>> = BTreeMap::new();
+        for (workload, used) in
+            uses.iter().filter(|(workload, _)| workload.request_rule == RequestRule::Follows)
+        {
             let used = used.counted(is_lent);
-            by_workload.entry(pod.workload.clone()).or_default().push(used);
+            by_family.entry(workload.family.clone()).or_default().push(used);
         }
-        for (workload, used) in by_workload {
-            self.uses.records.entry(workload).or_default().window_passed(&used);
+        for (family, used) in by_family {
+            self.uses.records.entry(family).or_default().window_passed(&used);
         }
-        self.pods.iter_mut().for_each(|pod| pod.was_elastic = false);
+        self.workloads.iter_mut().for_each(|workload| workload.was_elastic = false);
         if self.uses.records.len() > TABLES_MAX {
-            let pods = &self.pods;
-            self.uses.records.retain(|key, _| pods.iter().any(|pod| pod.workload == *key));
+            let workloads = &self.workloads;
+            self.uses
+                .records
+                .retain(|key, _| workloads.iter().any(|workload| workload.family == *key));
         }
     }
 
@@ -102,16 +108,17 @@ impl Node {
         let most = self.size().scale_floor(OF_THE_NODE);
         let peak = self.uses.pooled.peak_ceil();
         let pooled = peak.map(|peak| PooledPeak { peak, most });
-        let in_force: Millicores = self.pods.iter().map(|pod| pod.in_force.request).sum();
+        let in_force: Millicores =
+            self.workloads.iter().map(|workload| workload.in_force.request).sum();
         let mut sum = in_force + self.set_aside();
         let mut is_stopped = false;
         let rounding = self.profile.rounding_milli;
-        for pod in &mut self.pods {
-            let record = self.uses.records.get(&pod.workload);
-            let is_elastic = pod.was_elastic || pod.is_elastic();
+        for workload in &mut self.workloads {
+            let record = self.uses.records.get(&workload.family);
+            let is_elastic = workload.was_elastic || workload.is_elastic();
             let facts = RequestFacts {
-                original: pod.came_with.request.unwrap_or(pod.in_force.request),
-                in_force: pod.in_force.request,
+                original: workload.came_with.request.unwrap_or(workload.in_force.request),
+                in_force: workload.in_force.request,
                 suggested: record
                     .and_then(UseRecord::suggested)
                     .map(|suggested| suggested.round_up_to(rounding)),
@@ -119,15 +126,15 @@ impl Node {
                 is_elastic,
                 room: Room::of(sum, most),
                 pooled,
-                lowered_at: pod.lowered_at,
+                lowered_at: workload.lowered_at,
             };
-            let (wish, why) = match pod.request_rule {
+            let (wish, why) = match workload.request_rule {
                 RequestRule::Kept => (facts.original, RequestWhy::Kept),
                 RequestRule::Scaled => (facts.original, RequestWhy::Scaled),
                 RequestRule::Follows => request::step(&facts, now),
             };
-            (pod.request_wish, pod.request_why) = (wish, Some(why));
-            sum = sum.saturating_sub(pod.in_force.request) + wish;
+            (workload.request_wish, workload.request_why) = (wish, Some(why));
+            sum = sum.saturating_sub(workload.in_force.request) + wish;
             is_stopped |= why == RequestWhy::NodeBusy;
         }
         let busy = pooled.filter(|_| is_stopped);
@@ -137,7 +144,7 @@ impl Node {
         self.uses.is_busy_told = busy.is_some();
     }
 
-    /// The whole node, as far as pods may have it.
+    /// The whole node, as far as workloads may have it.
     fn size(&self) -> Millicores {
         self.allocatable.map_or(self.capacity, |Allocatable { size, .. }| size)
     }
@@ -148,9 +155,9 @@ impl Node {
     }
 }
 
-// === impl Pod ===
+// === impl Workload ===
 
-impl Pod {
+impl Workload {
     /// What it did in the window that is over, if it was there for long enough.
     fn close_window(&mut self) -> Option<Signal> {
         let (from, latest) = (self.use_from.take(), self.latest);

@@ -1,18 +1,18 @@
 //! What becomes of grants where caps are loose.
 //!
-//! A cap is for containing, and never a bet against the next burst: whoever is not contained keeps
-//! at least what it came with, its right, its grant and a tenth more than it used within a day; who
-//! came without a limit gets none. The slow tick brings caps and requests there. The fast tick
-//! raises whoever is throttled while the node is idle beyond the guard, by all that is idle there,
-//! and lets the caps of contained pods follow what the others leave. Who gets CPU where it is
-//! scarce is not said by caps but by standing weights.
+//! A cap is for containing, and never a bet against the next burst: a workload that is not
+//! contained keeps at least what it came with, its right, its grant and a tenth more than it used
+//! within a day; who came without a limit gets none. The slow tick brings caps and requests there.
+//! The fast tick raises those that are throttled while the node is idle beyond the guard, by all
+//! that is idle there, and lets the caps of contained workloads follow what the others leave. Who
+//! gets CPU where it is scarce is not said by caps but by standing weights.
 //!
-//! Always: a raise is refused only where next to nothing is idle, or at the pod's max; nobody's cap
-//! is below its right.
+//! Always: a raise is refused only where next to nothing is idle, or at the workload's max;
+//! no cap is below its owner's right.
 
 use alloc::vec::Vec;
 
-use super::pod::Pod;
+use super::workload::Workload;
 use super::{Action, Node, Note, RestsOn, Why};
 use crate::boost::{self, FastFacts, Step};
 use crate::market::Mode;
@@ -31,7 +31,7 @@ struct Tick<'a> {
     now: Moment,
 }
 
-/// The cap a pod should have.
+/// The cap a workload should have.
 #[derive(Clone, Copy)]
 struct LooseCap {
     amount: Millicores,
@@ -41,7 +41,7 @@ struct LooseCap {
     rests_on: RestsOn,
 }
 
-/// What one pod is to have.
+/// What one workload is to have.
 struct Plan {
     limit: Millicores,
     request: Millicores,
@@ -53,18 +53,18 @@ struct Plan {
 // === impl Node ===
 
 impl Node {
-    /// Brings every pod to what it should have.
+    /// Brings every workload to what it should have.
     pub(super) fn serve(&mut self, now: Moment) -> Vec<Action> {
         let weights = self.weights();
         let tick = Tick { profile: &self.profile, capacity: self.capacity, mode: self.mode, now };
         let mut actions = Vec::new();
         let mut held = Vec::new();
-        for (pod, weight) in self.pods.iter_mut().zip(weights) {
-            let plan = pod.plan(&tick);
+        for (workload, weight) in self.workloads.iter_mut().zip(weights) {
+            let plan = workload.plan(&tick);
             if let Some(until) = plan.due {
-                held.push(Note::ChangeHeld { uid: pod.uid().clone(), until });
+                held.push(Note::ChangeHeld { uid: workload.uid().clone(), until });
             }
-            actions.extend(pod.set(plan, weight, &tick));
+            actions.extend(workload.set(plan, weight, &tick));
         }
         for note in held {
             self.note(note);
@@ -79,39 +79,39 @@ impl Node {
         let weights = self.weights_if_unknown();
         let mut contained = Vec::new();
         let mut actions = Vec::new();
-        for place in 0..self.pods.len() {
-            let pod = &mut self.pods[place];
-            let Some(signal) = pod.fast_window() else {
+        for place in 0..self.workloads.len() {
+            let workload = &mut self.workloads[place];
+            let Some(signal) = workload.fast_window() else {
                 continue;
             };
-            pod.recent = Some(signal);
-            pod.judge_heat(&signal, &self.profile, now);
-            pod.count_throttled(&signal);
-            if pod.containment.is_some() {
+            workload.recent = Some(signal);
+            workload.judge_heat(&signal, &self.profile, now);
+            workload.count_throttled(&signal);
+            if workload.containment.is_some() {
                 contained.push(place);
                 continue;
             }
-            if pod.in_force.limit.is_unlimited() {
+            if workload.in_force.limit.is_unlimited() {
                 continue;
             }
-            let (limit, max) = (pod.in_force.limit, pod.bounds.max());
+            let (limit, max) = (workload.in_force.limit, workload.bounds.max());
             let facts = FastFacts {
                 limit,
                 max,
-                peak: pod.peak.value(),
+                peak: workload.peak.value(),
                 signal,
-                throttled_in_a_row: pod.throttled_in_a_row,
-                latency_missed: pod.latency_missed,
+                throttled_in_a_row: workload.throttled_in_a_row,
+                latency_missed: workload.latency_missed,
             };
             let (target, why) = match boost::step(&self.profile, &facts) {
                 Step::Calm => continue,
                 Step::AtMax => {
-                    let uid = pod.uid().clone();
+                    let uid = workload.uid().clone();
                     self.note(Note::AtMax { uid, max });
                     continue;
                 }
                 Step::LateElsewhere => {
-                    let uid = pod.uid().clone();
+                    let uid = workload.uid().clone();
                     self.note(Note::LateElsewhere { uid, usage: signal.usage, limit });
                     continue;
                 }
@@ -119,7 +119,7 @@ impl Node {
                 Step::Late(target) => (target, Why::LatencyMissed),
             };
             if room == Millicores::ZERO {
-                let uid = pod.uid().clone();
+                let uid = workload.uid().clone();
                 self.note(Note::NothingIdle { uid, limit, idle });
                 continue;
             }
@@ -127,10 +127,11 @@ impl Node {
             let target = target.max(limit + room).min(max);
             let rounded = target.round_up_to(self.profile.rounding_milli).min(max);
             let target = smooth::limit_step(&self.profile, limit, rounded);
-            pod.boost.raised(target, &self.profile, now);
-            pod.in_force.weight = pod.in_force.weight.or_else(|| weights.get(place).copied());
+            workload.boost.raised(target, &self.profile, now);
+            workload.in_force.weight =
+                workload.in_force.weight.or_else(|| weights.get(place).copied());
             let (profile, mode) = (&self.profile, self.mode);
-            actions.push((place, pod.raise_limit(target, profile, mode, why)));
+            actions.push((place, workload.raise_limit(target, profile, mode, why)));
         }
         self.follow_contained(&contained, &weights, now, &mut actions);
         actions.sort_by_key(|(place, _)| *place);
@@ -141,7 +142,7 @@ impl Node {
     pub(super) fn idle_now(&self) -> Millicores {
         self.machine.look().map_or_else(
             || {
-                let signals = self.pods.iter().filter_map(|pod| pod.recent);
+                let signals = self.workloads.iter().filter_map(|workload| workload.recent);
                 let used: Millicores = signals.map(|signal| signal.usage).sum();
                 self.capacity.saturating_sub(used)
             },
@@ -149,31 +150,34 @@ impl Node {
         )
     }
 
-    /// The weights of all pods if that of some is not known, as before its first clearing; what
-    /// would be guessed from the pod alone could be the whole node beside standing weights.
+    /// The weights of all workloads if that of some is not known, as before its first clearing;
+    /// what would be guessed from the workload alone could be the whole node beside standing
+    /// weights.
     fn weights_if_unknown(&self) -> Vec<KernelWeight> {
-        let is_unknown = self.pods.iter().any(|pod| pod.in_force.weight.is_none());
+        let is_unknown = self.workloads.iter().any(|workload| workload.in_force.weight.is_none());
         if is_unknown { self.weights() } else { Vec::new() }
     }
 
     fn weights(&self) -> Vec<KernelWeight> {
-        let pods = self.pods.iter();
+        let workloads = self.workloads.iter();
         match self.profile.weight_source {
-            WeightSource::Standing => standing(self.capacity, pods.map(|pod| pod.standing())),
-            WeightSource::Request | WeightSource::Bargaining => pods
-                .map(|pod| {
-                    let request = pod.request_wish;
-                    smooth::weight::kernel_weight(&self.profile, request, pod.weight)
+            WeightSource::Standing => {
+                standing(self.capacity, workloads.map(|workload| workload.standing()))
+            }
+            WeightSource::Request | WeightSource::Bargaining => workloads
+                .map(|workload| {
+                    let request = workload.request_wish;
+                    smooth::weight::kernel_weight(&self.profile, request, workload.weight)
                 })
                 .collect(),
         }
     }
 }
 
-// === impl Pod ===
+// === impl Workload ===
 
-impl Pod {
-    /// Whoever is contained has its right and no share of what the rights leave.
+impl Workload {
+    /// A contained workload has its right and no share of what the rights leave.
     const fn standing(&self) -> Standing {
         let weight = if self.containment.is_some() { None } else { Some(self.weight) };
         Standing { right: self.bounds.min(), weight, came_with: self.came_with.weight }
@@ -213,7 +217,7 @@ impl Pod {
         }
     }
 
-    /// The largest cap it may have. Whoever may have the whole node needs none.
+    /// The largest cap it may have. One that may have the whole node needs none.
     fn most(&self, capacity: Millicores) -> Millicores {
         let max = self.bounds.max();
         if max >= capacity { Millicores::UNLIMITED } else { max }
@@ -311,7 +315,7 @@ impl Pod {
         Some(Action { uid: self.uid().clone(), limit, request, weight, burst, why })
     }
 
-    /// A burst buffer as large as the quota, except for those that are contained, and where nobody
+    /// A burst buffer as large as the quota, except for those that are contained, and where none
     /// gets what it has a right to.
     fn loose_burst(&self, limit: Millicores, tick: &Tick<'_>) -> Millicores {
         let none = !tick.profile.burst_buffer

@@ -1,12 +1,12 @@
 //! The slow tick: estimates every need, clears the market, and turns grants into what is worth
 //! changing.
 //!
-//! The order is fixed: needs, bids, grants, then per pod the damped wishes, then the sums, then the
-//! actions. Nothing is decided twice.
+//! The order is fixed: needs, bids, grants, then per workload the damped wishes, then the sums,
+//! then the actions. Nothing is decided twice.
 
 use alloc::vec::Vec;
 
-use super::pod::Pod;
+use super::workload::Workload;
 use super::{Action, Loop, Node, Note, Outcome, RestsOn, Why};
 use crate::boost::{self, BurstRoom};
 use crate::demand::{self, Reading};
@@ -23,7 +23,7 @@ const MISS_DEMAND: Ratio = Ratio::from_percent(30);
 /// More misses than this change nothing: headroom is at its most.
 const MISSES_MAX: u32 = 8;
 
-/// What one pod is to have, on its way from the market's wish to an action.
+/// What one workload is to have, on its way from the market's wish to an action.
 #[derive(Clone, Copy)]
 struct Plan {
     limit: Millicores,
@@ -69,14 +69,14 @@ impl Node {
     }
 
     fn estimate_needs(&mut self, now: Moment) {
-        for place in 0..self.pods.len() {
-            let pod = &mut self.pods[place];
-            let sampled = pod.slow_window();
-            let missing = !sampled && pod.added_at + self.profile.sampling_interval_ms < now;
-            pod.is_known = sampled;
-            pod.estimate_need(&self.profile, sampled);
+        for place in 0..self.workloads.len() {
+            let workload = &mut self.workloads[place];
+            let sampled = workload.slow_window();
+            let missing = !sampled && workload.added_at + self.profile.sampling_interval_ms < now;
+            workload.is_known = sampled;
+            workload.estimate_need(&self.profile, sampled);
             if missing {
-                let (uid, ever_sampled) = (pod.uid().clone(), pod.latest.is_some());
+                let (uid, ever_sampled) = (workload.uid().clone(), workload.latest.is_some());
                 self.note(Note::SampleMissing { uid, ever_sampled });
             }
         }
@@ -90,17 +90,17 @@ impl Node {
         self.mode = clearing.mode;
         self.price = clearing.price;
         self.multiplier = clearing.multiplier;
-        for (pod, grant) in self.pods.iter_mut().zip(&clearing.grants) {
-            pod.grant = Some(*grant);
+        for (workload, grant) in self.workloads.iter_mut().zip(&clearing.grants) {
+            workload.grant = Some(*grant);
         }
     }
 
-    /// What every pod is to have: damped, and adding up.
+    /// What every workload is to have: damped, and adding up.
     fn plan(&mut self, grants: &[Grant], now: Moment) -> Vec<Plan> {
         let profile = &self.profile;
-        let pods = self.pods.iter_mut().zip(grants);
+        let workloads = self.workloads.iter_mut().zip(grants);
         let mut plans: Vec<Plan> =
-            pods.map(|(pod, grant)| pod.wishes(profile, grant, now)).collect();
+            workloads.map(|(workload, grant)| workload.wishes(profile, grant, now)).collect();
         match self.profile.cap_rule {
             CapRule::Tight | CapRule::Loose => {
                 self.fit_requests(grants, &mut plans);
@@ -109,8 +109,8 @@ impl Node {
             }
             CapRule::Grant => {
                 self.fit_limits(grants, &mut plans);
-                for (plan, pod) in plans.iter_mut().zip(&self.pods) {
-                    plan.request = pod.request_from_limit(plan.limit, &self.profile);
+                for (plan, workload) in plans.iter_mut().zip(&self.workloads) {
+                    plan.request = workload.request_from_limit(plan.limit, &self.profile);
                     plan.wished.request = plan.request;
                 }
                 self.fit_requests(grants, &mut plans);
@@ -121,23 +121,23 @@ impl Node {
     }
 
     fn fit_requests(&mut self, grants: &[Grant], plans: &mut [Plan]) {
-        let pods = self.pods.iter().zip(grants).zip(plans.iter());
-        let mut guarantees: Vec<Guarantee> = pods
-            .map(|((pod, grant), plan)| Guarantee {
+        let workloads = self.workloads.iter().zip(grants).zip(plans.iter());
+        let mut guarantees: Vec<Guarantee> = workloads
+            .map(|((workload, grant), plan)| Guarantee {
                 grant: grant.amount,
                 request: plan.request,
-                min: pod.bounds.min(),
+                min: workload.bounds.min(),
             })
             .collect();
         if !fit_requests(&self.profile, self.capacity, &mut guarantees) {
             return;
         }
         let mut moves: Vec<Move> = self
-            .pods
+            .workloads
             .iter()
             .zip(&guarantees)
-            .map(|(pod, guarantee)| Move {
-                in_force: pod.in_force.request,
+            .map(|(workload, guarantee)| Move {
+                in_force: workload.in_force.request,
                 planned: guarantee.request,
                 must: guarantee.min.min(guarantee.request),
             })
@@ -152,8 +152,8 @@ impl Node {
     /// A cap below the guarantee would take it back. What that leaves of a shrink may not be worth
     /// it any more.
     fn lift_limits(&self, plans: &mut [Plan]) {
-        for (plan, pod) in plans.iter_mut().zip(&self.pods) {
-            let in_force = pod.in_force.limit;
+        for (plan, workload) in plans.iter_mut().zip(&self.workloads) {
+            let in_force = workload.in_force.limit;
             plan.limit = plan.limit.max(plan.request);
             let shrinks = smooth::falls_below(plan.limit, in_force, self.profile.shrink_band);
             if plan.limit < in_force && !shrinks {
@@ -167,35 +167,36 @@ impl Node {
         let budget = self.limit_budget();
         let from_limit = self.profile.cap_rule == CapRule::Grant;
         let caps = |floor: &dyn Fn(&Grant, &Plan) -> Millicores| -> Vec<Cap> {
-            let pods = self.pods.iter().zip(grants).zip(plans.iter());
-            pods.map(|((pod, grant), plan)| Cap {
-                floor: floor(grant, plan),
-                request: if from_limit { Millicores::ZERO } else { plan.request },
-                limit: plan.limit,
-                weight: pod.weight,
-            })
-            .collect()
+            let workloads = self.workloads.iter().zip(grants).zip(plans.iter());
+            workloads
+                .map(|((workload, grant), plan)| Cap {
+                    floor: floor(grant, plan),
+                    request: if from_limit { Millicores::ZERO } else { plan.request },
+                    limit: plan.limit,
+                    weight: workload.weight,
+                })
+                .collect()
         };
         // A limit should not fall below its grant, nor below its request; where held requests make
         // both together too much, the request alone has to do.
-        let mut pods = match self.profile.cap_rule {
+        let mut workloads = match self.profile.cap_rule {
             CapRule::Grant => caps(&|grant, plan| plan.limit.min(grant.amount)),
             CapRule::Tight | CapRule::Loose => {
                 caps(&|grant, plan| plan.limit.min(plan.request.max(grant.amount)))
             }
         };
-        if pods.iter().map(|pod| pod.floor).sum::<Millicores>() > budget {
-            pods = caps(&|_, plan| plan.request);
+        if workloads.iter().map(|workload| workload.floor).sum::<Millicores>() > budget {
+            workloads = caps(&|_, plan| plan.request);
         }
-        if !fit_limits(&self.profile, budget, &mut pods) {
+        if !fit_limits(&self.profile, budget, &mut workloads) {
             return;
         }
         let mut moves: Vec<Move> = self
-            .pods
+            .workloads
             .iter()
-            .zip(&pods)
-            .map(|(pod, cap)| Move {
-                in_force: pod.in_force.limit,
+            .zip(&workloads)
+            .map(|(workload, cap)| Move {
+                in_force: workload.in_force.limit,
                 planned: cap.limit,
                 must: cap.request,
             })
@@ -215,13 +216,15 @@ impl Node {
     fn tell_what_was_forced(&mut self, plans: &[Plan]) {
         let (mut limits, mut requests) = (false, false);
         for (place, plan) in plans.iter().enumerate() {
-            let pod = &self.pods[place];
-            limits |= plan.limit < plan.wished.limit && plan.limit < pod.in_force.limit;
-            requests |= plan.request < plan.wished.request && plan.request < pod.in_force.request;
-            let limit_due = plan.limit_due.filter(|_| plan.limit == pod.in_force.limit);
-            let request_due = plan.request_due.filter(|_| plan.request == pod.in_force.request);
+            let workload = &self.workloads[place];
+            limits |= plan.limit < plan.wished.limit && plan.limit < workload.in_force.limit;
+            requests |=
+                plan.request < plan.wished.request && plan.request < workload.in_force.request;
+            let limit_due = plan.limit_due.filter(|_| plan.limit == workload.in_force.limit);
+            let request_due =
+                plan.request_due.filter(|_| plan.request == workload.in_force.request);
             if let Some(until) = limit_due.into_iter().chain(request_due).min() {
-                let uid = pod.uid().clone();
+                let uid = workload.uid().clone();
                 self.note(Note::ChangeHeld { uid, until });
             }
         }
@@ -238,12 +241,14 @@ impl Node {
         let limits: Millicores = plans.iter().map(|plan| plan.limit).sum();
         let room = BurstRoom { limits, spare: self.limit_budget().saturating_sub(limits) };
         let (profile, mode) = (&self.profile, self.mode);
-        let pods = self.pods.iter_mut().zip(plans);
-        pods.filter_map(|(pod, plan)| pod.carry_out(plan, profile, mode, room, now)).collect()
+        let workloads = self.workloads.iter_mut().zip(plans);
+        workloads
+            .filter_map(|(workload, plan)| workload.carry_out(plan, profile, mode, room, now))
+            .collect()
     }
 }
 
-impl Pod {
+impl Workload {
     /// Moves the slow window on. Says whether there was a new sample to move it to.
     fn slow_window(&mut self) -> bool {
         let (Some(latest), Some(from)) = (self.latest, self.slow_from) else {
@@ -269,7 +274,7 @@ impl Pod {
         }
     }
 
-    /// Without a new sample the need stays what it was: what is not known never shrinks a pod.
+    /// Without a new sample the need stays what it was: what is not known never shrinks a workload.
     fn estimate_need(&mut self, profile: &Profile, sampled: bool) {
         if !sampled && self.need.is_some() {
             return;
@@ -283,7 +288,7 @@ impl Pod {
                     headroom_misses: self.headroom_misses,
                 },
             ),
-            // Before the first second is known, the limit a pod came with is the best guess.
+            // Before the first second is known, the limit a workload came with is the best guess.
             Estimator::Window if profile.cap_rule != CapRule::Loose => self
                 .window
                 .need(self.bounds, &profile.window_rule())
@@ -296,18 +301,19 @@ impl Pod {
         });
     }
 
-    /// What the market would like for this pod, damped.
+    /// What the market would like for this workload, damped.
     fn wishes(&mut self, profile: &Profile, grant: &Grant, now: Moment) -> Plan {
         let guards = Guards {
             grace_until: self.added_at + profile.startup_grace_ms,
             cooldown_until: self.last_change.map_or(now, |at| at + profile.cooldown_ms),
         };
         let most = self.bounds.max();
-        // A pod that cannot run cannot show that it wants to.
+        // A workload that cannot run cannot show that it wants to.
         let floor = profile.limit_floor_milli.min(most);
         let base = match profile.cap_rule {
             CapRule::Grant => grant.amount.max(floor),
-            // The pod's own need, and not what a price talked it into asking for: a cap is loose.
+            // The workload's own need, and not what a price talked it into asking for: a cap is
+            // loose.
             CapRule::Tight | CapRule::Loose => {
                 let need = self.need.unwrap_or(grant.need).max(grant.need);
                 let need = self.contained_at.map_or(need, |cap| need.min(cap));
@@ -335,7 +341,8 @@ impl Pod {
         Plan { limit, request, wished: Wished { limit, request }, limit_due, request_due }
     }
 
-    /// The request as a part of the limit, and below it, so that the pod's class does not change.
+    /// The request as a part of the limit, and below it, so that the workload's class does not
+    /// change.
     fn request_from_limit(&self, limit: Millicores, profile: &Profile) -> Millicores {
         if limit == self.in_force.limit && self.in_force.weight.is_some() {
             return self.in_force.request;

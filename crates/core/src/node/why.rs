@@ -5,14 +5,14 @@ use core::fmt;
 use crate::demand::Signal;
 use crate::market::Reason;
 use crate::request::RequestWhy;
-use crate::units::{Millicores, PodUid, Ratio};
+use crate::units::{Millicores, Ratio, WorkloadUid};
 
 /// What a loose cap rests on: the largest of these decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestsOn {
-    /// The limit the pod came with.
+    /// The limit the workload came with.
     CameWith,
-    /// What the pod has a right to.
+    /// What the workload has a right to.
     Right,
     /// What every cap has.
     Comfort,
@@ -29,7 +29,7 @@ pub enum RestsOn {
 /// The reason of one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The fast loop raised a throttled pod.
+    /// The fast loop raised a throttled workload.
     Throttled {
         /// Throttled periods since the last look.
         throttled_periods: u64,
@@ -38,13 +38,13 @@ pub enum Why {
         /// Throttled time over used time.
         throttle_ratio: Ratio,
     },
-    /// The fast loop raised a pod that misses its latency target.
+    /// The fast loop raised a workload that misses its latency target.
     LatencyMissed,
     /// The market's answer moved by more than the bands.
     Market {
-        /// Whether the pod gets less than it had.
+        /// Whether the workload gets less than it had.
         shrinks: bool,
-        /// What the pod needs.
+        /// What the workload needs.
         need: Millicores,
         /// What it was granted.
         grant: Millicores,
@@ -53,7 +53,7 @@ pub enum Why {
     },
     /// A loose cap follows what it rests on.
     Cap {
-        /// Whether the pod's cap becomes smaller.
+        /// Whether the workload's cap becomes smaller.
         shrinks: bool,
         /// What it rests on.
         rests_on: RestsOn,
@@ -72,18 +72,18 @@ pub enum Why {
         /// Why.
         because: RequestWhy,
     },
-    /// It takes all it can get while somebody else waits: its cap follows what is idle.
+    /// It takes all it can get while another waits: its cap follows what is idle.
     Contained {
         /// Who waited when this began.
-        waiting: PodUid,
+        waiting: WorkloadUid,
         /// What is idle now.
         idle: Millicores,
         /// What it was granted.
         grant: Millicores,
     },
-    /// Nobody waits for it any more.
+    /// None waits for it any more.
     Released,
-    /// The sums did not fit, so the pod had to give way.
+    /// The sums did not fit, so the workload had to give way.
     Forced {
         /// Whether only its request had to, while its limit grows.
         raised: bool,
@@ -175,14 +175,14 @@ impl fmt::Display for Why {
                 "takes all it can get, so it is held to its grant of {grant} and its part of what \
                  is idle, now {idle}: {waiting} had to wait"
             ),
-            Self::Released => f.write_str("nobody has to wait for it any more"),
+            Self::Released => f.write_str("no other workload waits for it any more"),
             Self::Forced { raised: true, grant } => write!(
                 f,
-                "its limit grows with its need, but all pods together requested too much: it was \
-                 granted {grant}"
+                "its limit grows with its need, but all workloads together requested too much: \
+                 it was granted {grant}"
             ),
             Self::Forced { raised: false, grant } => {
-                write!(f, "granted {grant}: cut because all pods together had too much")
+                write!(f, "granted {grant}: cut because all workloads together had too much")
             }
             Self::Trimmed => f.write_str("only its weight or burst buffer follows the market"),
         }

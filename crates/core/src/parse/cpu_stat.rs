@@ -1,6 +1,6 @@
 //! `cpu.stat` of both cgroup versions, and `cpuacct.usage` of the first.
 //!
-//! Both versions give the same [`CpuStat`], so that nobody after the reader has to know which one
+//! Both versions give the same [`CpuStat`], so that no code after the reader has to know which one
 //! a node runs. The second version leaves out the throttling keys where the cpu controller is not
 //! enabled: the three of them are one group, there as a whole or not at all.
 

@@ -16,7 +16,7 @@ pub struct CpuWeight(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuShares(u32);
 
-/// What a group has on either scale if nobody sets anything.
+/// What a group has on either scale if nothing is set.
 const DEFAULT_WEIGHT: u32 = 100;
 const DEFAULT_SHARES: u32 = 1024;
 

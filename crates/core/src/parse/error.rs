@@ -1,6 +1,6 @@
 //! What can be wrong with text from outside, in words that name the file, the key and the value.
 //!
-//! Every parser of this module returns these errors; whoever reads a node logs them. A value shown
+//! Every parser of this module returns these errors; the caller logs them. A value shown
 //! in an error is at most 32 characters long, whatever was read.
 
 use alloc::borrow::ToOwned;

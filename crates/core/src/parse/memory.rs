@@ -1,8 +1,8 @@
 //! The memory files of both cgroup versions.
 //!
-//! Walras divides CPU, and reads memory only to notice pods that are short of it. "No limit" is
-//! the word `max` in the second version and a number close to 2^63 in the first; both come out as
-//! nothing.
+//! Walras divides CPU, and reads memory only to notice workloads that are short of it. "No limit"
+//! is the word `max` in the second version and a number close to 2^63 in the first; both come out
+//! as nothing.
 
 use super::error::ParseError;
 use super::field::{find, lines, only_value};

@@ -4,9 +4,9 @@
 //! Every function takes bytes, accepts any of them without panicking, does work linear in their
 //! number, and allocates only to describe an error.
 //!
-//! Files end with or without a newline. Keys nobody asked for are skipped. Where a key appears
-//! twice the first one wins and the second is not even looked at. A key that is there but holds
-//! something else than a number is an error, also where the key may be absent.
+//! Files end with or without a newline. Keys that are not asked for are skipped. Where a key
+//! appears twice the first one wins and the second is not even looked at. A key that is there but
+//! holds something else than a number is an error, also where the key may be absent.
 
 mod cpu_max;
 mod cpu_stat;

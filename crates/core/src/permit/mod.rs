@@ -224,6 +224,12 @@ impl Ledger {
         self.vms.iter()
     }
 
+    /// A machine.
+    #[must_use]
+    pub fn vm(&self, name: &VmName) -> Option<&Vm> {
+        self.vms.get(name)
+    }
+
     /// Whether there is room for one more machine that uses so much.
     #[must_use]
     pub fn admits(&self, using: Resources) -> bool {

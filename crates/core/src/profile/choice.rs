@@ -41,7 +41,7 @@ pub enum CapRule {
     Grant,
     /// It is the request; the limit is a small cap above it, and all limits fit a budget.
     Tight,
-    /// A limit is never below what the pod came with, unless it is contained.
+    /// A limit is never below what the workload came with, unless it is contained.
     Loose,
 }
 

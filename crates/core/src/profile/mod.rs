@@ -93,11 +93,11 @@ profile! {
          from min to max, which asks for half a node at 5 % throttling.";
     fairness: Fairness, "proportional or nash", 0.0 to 0.0,
         [Fairness::Proportional, Fairness::Nash, Fairness::Nash, Fairness::Nash],
-        "How a congested market shares. Proportional rewards whoever asks for more; nash cannot \
+        "How a congested market shares. Proportional rewards asking for more; nash cannot \
          be gamed that way.";
     demand_capped: bool, "true or false", 0.0 to 0.0,
         [true, true, true, true],
-        "Whether need caps a grant. Off, everything is shared out up to the pods' max.";
+        "Whether need caps a grant. Off, everything is shared out up to the workloads' max.";
     learning: bool, "true or false", 0.0 to 0.0,
         [true, false, false, false],
         "Whether bids are learned. Exploring costs resizes, so it must first prove its worth.";
@@ -118,17 +118,17 @@ profile! {
         "Where the random numbers of new tables start, so that a replay repeats them.";
     sampling_interval_ms: Span, "ms", 100.0 to 60_000.0,
         [ms(1000), ms(500), ms(1000), ms(1000)],
-        "How often a quiet pod is looked at.";
+        "How often a quiet workload is looked at.";
     fast_loop_interval_ms: Span, "ms", 50.0 to 60_000.0,
         [ms(2000), ms(100), ms(1000), ms(100)],
-        "How often hot pods are looked at: once a CFS period where acting is cheap.";
+        "How often hot workloads are looked at: once a CFS period where acting is cheap.";
     slow_loop_interval_ms: Span, "ms", 500.0 to 3_600_000.0,
         [ms(15_000), ms(1000), ms(5000), ms(1000)],
         "How often the market is cleared when nothing forces it. Often where acting is cheap, \
          since that is also how soon a raise that is over is taken back.";
     startup_grace_ms: Span, "ms", 0.0 to 3_600_000.0,
         [ms(45_000), ms(15_000), ms(45_000), ms(15_000)],
-        "How long a new pod is not shrunk: starting up is not a working day.";
+        "How long a new workload is not shrunk: starting up is not a working day.";
     window_s: u32, "s", 1.0 to 3600.0,
         [30, 5, 300, 5],
         "How far back the window estimator looks. Short where the fast loop answers a burst at \
@@ -149,13 +149,13 @@ profile! {
         "How fast headroom fades while nothing is throttled, per second.";
     headroom_start: Ratio, "spreads", 0.0 to 100.0,
         [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
-        "Headroom of a new pod, in standard deviations of its usage.";
+        "Headroom of a new workload, in standard deviations of its usage.";
     headroom_max: Ratio, "spreads", 0.0 to 1000.0,
         [ratio(10.0), ratio(10.0), ratio(10.0), ratio(10.0)],
-        "The most headroom a pod can collect, so that a storm is forgotten in minutes.";
+        "The most headroom a workload can collect, so that a storm is forgotten in minutes.";
     spread_floor: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.05), ratio(0.05), ratio(0.05), ratio(0.05)],
-        "The spread counts as at least this share of the base, so that a steady pod can grow.";
+        "The spread counts as at least this share of the base, so that a steady workload can grow.";
     boost_rule: BoostRule, "step or double", 0.0 to 0.0,
         [BoostRule::Step, BoostRule::Double, BoostRule::Double, BoostRule::Double],
         "How the fast loop raises: by the documented step, or by a factor after throttled periods.";
@@ -171,7 +171,7 @@ profile! {
     boost_periods: u32, "periods", 1.0 to 1000.0,
         [2, 1, 1, 2],
         "Throttled periods in a row before the double rule fires: one can be chance, but a loose \
-         cap keeps nobody waiting beside idle CPU.";
+         cap makes no workload wait beside idle CPU.";
     boost_period_ratio: Ratio, "ratio", 0.0 to 1.0,
         [ratio(0.6), ratio(0.05), ratio(0.05), ratio(0.6)],
         "Or this share of a look at least as long as that: above one half, two came in a row.";
@@ -180,15 +180,15 @@ profile! {
         "What the double rule multiplies the limit by.";
     peak_memory_s: u32, "s", 1.0 to 86_400.0,
         [600, 86_400, 86_400, 600],
-        "How long the most a pod used is remembered: a raise jumps there at once, since bursts \
-         tend to be as large as the last ones, and a loose cap stays above it for a day.";
+        "How long the most a workload used is remembered: a raise jumps there at once, since \
+         bursts tend to be as large as the last ones, and a loose cap stays above it for a day.";
     peak_factor: Ratio, "factor", 0.0 to 10.0,
         [ratio(0.0), ratio(1.1), ratio(1.1), ratio(1.1)],
         "What that peak is multiplied by; 0 forgets it.";
     hot_memory_s: u32, "s", 0.0 to 86_400.0,
         [0, 600, 0, 600],
-        "How long a pod that was raised, or is new, is looked at by every fast tick: whoever had a \
-         burst will have another one.";
+        "How long a workload that was raised, or is new, is looked at by every fast tick: one \
+         burst is often followed by another.";
     effect_wait_ms: Span, "ms", 0.0 to 600_000.0,
         [ms(2000), ms(100), ms(2000), ms(100)],
         "How long a raise takes to take effect: one must not raise again before that.";
@@ -220,7 +220,7 @@ profile! {
         "How long a value must have been too large before it is shrunk.";
     cooldown_ms: Span, "ms", 0.0 to 3_600_000.0,
         [ms(5000), ms(0), ms(5000), ms(0)],
-        "The least time between two changes of one pod by the slow loop.";
+        "The least time between two changes of one workload by the slow loop.";
     rounding_milli: Millicores, "millicores", 1.0 to 1000.0,
         [Millicores::new(1), Millicores::new(10), Millicores::new(10), Millicores::new(10)],
         "Limits are multiples of this: what the kernel and systemd can hold.";
@@ -232,7 +232,7 @@ profile! {
     cap_rule: CapRule, "grant, tight or loose", 0.0 to 0.0,
         [CapRule::Grant, CapRule::Loose, CapRule::Loose, CapRule::Tight],
         "What becomes of a grant: the limit itself, as documented; a small cap above it; or a cap \
-         that is never below what the pod came with unless it is contained, so that a cap is \
+         that is never below what the workload came with unless it is contained, so that a cap is \
          for containing and never a bet against the next burst.";
     request_ratio: Ratio, "ratio", 0.01 to 1.0,
         [ratio(0.9), ratio(0.9), ratio(0.9), ratio(0.9)],
@@ -245,24 +245,24 @@ profile! {
             WeightSource::Bargaining,
         ],
         "Where the kernel's weight comes from: the request, as Kubernetes does it; the bargaining \
-         weight; or the pod's right and its share of what the rights leave, which is what brings \
-         back within milliseconds what was lent.";
+         weight; or the workload's right and its share of what the rights leave, which is what \
+         brings back within milliseconds what was lent.";
     overcommit: Ratio, "factor", 1.0 to 100.0,
         [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
         "All limits together stay within capacity times this. Hard caps that add up to capacity \
-         leave the node idle while pods wait.";
+         leave the node idle while workloads wait.";
     contain_after_ms: Span, "ms", 0.0 to 86_400_000.0,
         [ms(0), ms(60_000), ms(60_000), ms(60_000)],
-        "How long a pod's need must have been cut before it counts as one that takes all it can \
-         get: longer than a burst lasts.";
+        "How long a workload's need must have been cut before it counts as one that takes all it \
+         can get: longer than a burst lasts.";
     contain_factor: Ratio, "factor", 1.0 to 100.0,
         [ratio(1.0), ratio(2.0), ratio(2.0), ratio(2.0)],
-        "What such a pod may use of its grant while others need theirs. Above one, since what \
+        "What such a workload may use of its grant while others need theirs. Above one, since what \
          they need is more than what they use.";
     idle_guard: Ratio, "ratio", 0.0 to 0.9,
         [ratio(0.0), ratio(0.1), ratio(0.1), ratio(0.1)],
-        "How much of the node is kept idle beside such pods, so that a burst of the others does \
-         not have to wait for its turn.";
+        "How much of the node is kept idle beside such workloads, so that a burst of the others \
+         does not have to wait for its turn.";
     idle_guard_floor_milli: Millicores, "millicores", 0.0 to 1_000_000.0,
         [Millicores::ZERO, Millicores::new(200), Millicores::new(200), Millicores::new(200)],
         "The same in millicores, on nodes where a part is next to nothing.";

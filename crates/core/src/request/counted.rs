@@ -1,13 +1,13 @@
-//! What counts of what pods used in a window, when it is asked what they should request.
+//! What counts of what workloads used in a window, when it is asked what they should request.
 //!
-//! What a pod used above its right counts only where that was its own doing and nobody else's CPU:
-//! not while it took all it could get, and not while more was used above rights than the rights
-//! leave of the node. Whoever had to wait below its right counts as having used what it waited for,
-//! so that a request does not sink because it was too small.
+//! What a workload used above its right counts only where that was its own doing and no other's
+//! CPU: not while it took all it could get, and not while more was used above rights than the
+//! rights leave of the node. One that had to wait below its right counts as having used what it
+//! waited for, so that a request does not sink because it was too small.
 
 use crate::units::{Millicores, Ratio};
 
-/// What a pod did in a window.
+/// What a workload did in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowUse {
     /// What it has a right to.
@@ -20,7 +20,7 @@ pub struct WindowUse {
     pub was_elastic: bool,
 }
 
-/// Whether the pods of a node used CPU that was lent to them: more above their rights than the
+/// Whether the workloads of a node used CPU that was lent to them: more above their rights than the
 /// rights leave `free`.
 #[must_use]
 pub fn is_lent<'a>(uses: impl IntoIterator<Item = &'a WindowUse>, free: Millicores) -> bool {

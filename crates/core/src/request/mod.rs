@@ -1,8 +1,8 @@
 //! What a workload should request, by what it used in the last week: the slow rules.
 //!
-//! A request decides where pods fit and, on Kubernetes, how the kernel weighs them, so it follows
-//! evidence and not the moment. What is suggested is the largest daily 90th percentile of the mean
-//! use of five minutes, and a margin; [`step`] says how far a request goes there at once.
+//! A request decides where workloads fit and, on Kubernetes, how the kernel weighs them, so it
+//! follows evidence and not the moment. What is suggested is the largest daily 90th percentile of
+//! the mean use of five minutes, and a margin; [`step`] says how far a request goes there at once.
 //!
 //! Always: a request is not lowered before a day of evidence, nor below half of what it came with
 //! before a week of it, nor by more than a quarter an hour, nor below what is suggested. It is not
@@ -38,13 +38,13 @@ pub const KEPT_OF_THE_FIRST_WEEK: Ratio = Ratio::from_percent(50);
 /// What of the node requests may add up to where one is raised above what it came with, and what
 /// the node's peak may be where one is lowered.
 pub const OF_THE_NODE: Ratio = Ratio::from_percent(90);
-/// No request is smaller: a pod that requests nothing has no weight.
+/// No request is smaller: a workload that requests nothing has no weight.
 pub const FLOOR: Millicores = Millicores::new(10);
 
-/// What becomes of a pod's request.
+/// What becomes of a workload's request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestRule {
-    /// It stays what the pod came with.
+    /// It stays what the workload came with.
     #[default]
     Kept,
     /// The same, because a HorizontalPodAutoscaler goes by use over request.
@@ -53,7 +53,7 @@ pub enum RequestRule {
     Follows,
 }
 
-/// What is known of a pod when its request is decided.
+/// What is known of a workload when its request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestFacts {
     /// What it came with.
@@ -124,7 +124,7 @@ pub enum RequestWhy {
     NodeFull,
 }
 
-/// The request a pod should have at `now`, and why.
+/// The request a workload should have at `now`, and why.
 #[must_use]
 pub fn step(facts: &RequestFacts, now: Moment) -> (Millicores, RequestWhy) {
     let RequestFacts { original, in_force, evidence, .. } = *facts;
@@ -135,7 +135,7 @@ pub fn step(facts: &RequestFacts, now: Moment) -> (Millicores, RequestWhy) {
     if wanted > in_force {
         return (wanted, bound.unwrap_or(RequestWhy::Followed));
     }
-    // What it was lowered to without a day of evidence was lowered by somebody who knew more.
+    // What it was lowered to without a day of evidence was lowered by an agent that knew more.
     if evidence < Evidence::A_DAY && in_force < original {
         return without_evidence(facts, now);
     }

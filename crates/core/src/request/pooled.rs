@@ -1,8 +1,8 @@
 //! How the use of a node adds up: the mean of a day of five-minute windows, and three standard
 //! deviations.
 //!
-//! Peaks of many pods seldom come together, so what a node can hold is judged by its own peak and
-//! not by theirs. It is not kept over a restart: an hour has to pass before anything is told.
+//! Peaks of many workloads seldom come together, so what a node can hold is judged by its own peak
+//! and not by theirs. It is not kept over a restart: an hour has to pass before anything is told.
 
 use alloc::vec::Vec;
 

@@ -1,9 +1,10 @@
-//! What a workload used, as a histogram of five-minute means for each of its last days.
+//! What a family used, as a histogram of five-minute means for each of its last days.
 //!
 //! A day is a day of evidence: as many windows of five minutes as a day has, whenever they were.
-//! So nothing depends on a clock, and what was seen before a restart counts after it. All pods of a
-//! workload on a node share one record, and each counts in every window. Buckets are a sixteenth of
-//! their value wide; what is told is the upper end of one, so that it is never below what was seen.
+//! So nothing depends on a clock, and what was seen before a restart counts after it. All workloads
+//! of a family on a node share one record, and each counts in every window. Buckets are a sixteenth
+//! of their value wide; what is told is the upper end of one, so that it is never below what was
+//! seen.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,11 +27,11 @@ const VALUE_MAX: u64 = (1 << 20) - 1;
 /// How many buckets there are.
 pub(super) const BUCKETS: u16 = 272;
 
-/// For how long a workload was seen, in windows of five minutes; a week is the most that counts.
+/// For how long a family was seen, in windows of five minutes; a week is the most that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Evidence(u16);
 
-/// What a workload used lately.
+/// What a family used lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UseRecord {
     /// The newest last.
@@ -40,7 +41,7 @@ pub struct UseRecord {
     before: Option<Millicores>,
 }
 
-/// What a workload used within one day.
+/// What a family used within one day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Day {
     /// How many windows it has had, at most [`DAY_WINDOWS`].
@@ -81,7 +82,7 @@ impl Evidence {
 // === impl UseRecord ===
 
 impl UseRecord {
-    /// A window passed in which the pods of the workload used this, each of them.
+    /// A window passed in which the workloads of the family used this, each of them.
     pub fn window_passed(&mut self, used: &[Millicores]) {
         if used.is_empty() {
             return;
@@ -102,7 +103,7 @@ impl UseRecord {
         }
     }
 
-    /// For how long the workload was seen.
+    /// For how long the family was seen.
     #[must_use]
     pub fn evidence(&self) -> Evidence {
         let windows = self.days.iter().map(|day| day.windows).sum();
@@ -129,7 +130,7 @@ impl UseRecord {
         Self { days, before }
     }
 
-    /// What the workload should request by what it used.
+    /// What the family should request by what it used.
     #[must_use]
     pub fn suggested(&self) -> Option<Millicores> {
         self.largest_p90().map(|used| used.scale_ceil(MARGIN))
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_one_workload_share_a_record_and_each_counts() {
+    fn workloads_of_one_family_share_a_record_and_each_counts() {
         let mut record = UseRecord::default();
         record.window_passed(&[milli(3), milli(4), milli(15)]);
         assert_eq!(record.evidence(), Evidence::of_windows(1), "a window is one, for all of them");

@@ -2,7 +2,7 @@
 //!
 //! What always holds: a record loads exactly as it was saved; and anything that is not a whole
 //! record (cut short, another version, counts that no seeing leads to) is refused with a
-//! [`RecordNote`], never repaired. Without a record a workload begins anew.
+//! [`RecordNote`], never repaired. Without a record a family begins anew.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -121,7 +121,7 @@ impl UseRecord {
 }
 
 /// Whether a day of so many windows may have these counts: buckets that exist, in their order, and
-/// at least one pod in every window.
+/// at least one workload in every window.
 fn is_seen(windows: u16, counts: &[(u16, u16)]) -> bool {
     let ordered = counts.is_sorted_by(|one, other| one.0 < other.0);
     let exist = counts.iter().all(|(bucket, count)| *bucket < BUCKETS && *count > 0);
@@ -149,8 +149,8 @@ mod tests {
         let mut rng = Rng::from_seed(windows);
         let mut record = UseRecord::default();
         for _ in 0..windows {
-            let pods = 1 + rng.below(3);
-            let used: Vec<_> = (0..pods).map(|_| Millicores::new(rng.below(9000))).collect();
+            let workloads = 1 + rng.below(3);
+            let used: Vec<_> = (0..workloads).map(|_| Millicores::new(rng.below(9000))).collect();
             record.window_passed(&used);
         }
         record

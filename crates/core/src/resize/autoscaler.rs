@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use super::{PodView, QosClass, Rules, SkipReason};
 
-/// Somebody else who sizes a pod or goes by what it requests, with the name of the object.
+/// An autoscaler that sizes a pod or goes by what it requests, with the name of the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Autoscaler {
     /// A VerticalPodAutoscaler sets its requests. Two who set the same undo each other, so the pod

@@ -1,7 +1,9 @@
-//! A budget of so many resizes a second, for a whole cluster, so that nobody floods its API server.
+//! A budget of so many resizes a second, for a whole cluster, so that its API server is not
+//! flooded.
 //!
 //! The controller takes a token before each patch. The bucket holds at most a second's worth, so a
-//! quiet hour does not add up to a stampede. Whoever gets none is told when there will be one.
+//! quiet hour does not add up to a stampede. A caller that gets none is told when there will be
+//! one.
 
 use core::num::NonZeroU32;
 

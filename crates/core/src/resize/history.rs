@@ -1,16 +1,20 @@
 //! What a pod's earlier patches teach: when the next one may come, and what its node can never do.
 //!
-//! Always: a refusal is forgotten only for a smaller one, and a patch only for a later one.
+//! Always: a refusal is forgotten only for a smaller one or when it is over, and a patch only for a
+//! later one.
 
 use super::Allocation;
-use crate::units::{Millicores, Moment};
+use crate::units::{Millicores, Moment, Span};
+
+/// A node that could never do something may have grown since: it is asked again after this.
+const INFEASIBLE_FOR: Span = Span::from_s(600);
 
 /// What happened to a pod's earlier patches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// When a patch was last applied.
     pub last_applied_at: Option<Moment>,
-    /// Whether that one gave nobody more: a raise need not wait after a cut.
+    /// Whether that one gave no container more: a raise need not wait after a cut.
     pub last_was_cut: bool,
     /// The smallest request the node has called infeasible.
     pub infeasible: Option<InfeasibleMark>,
@@ -35,14 +39,31 @@ impl History {
         self.last_was_cut = was_cut;
     }
 
+    /// What of it counts at `now`: a refusal that is over does not.
+    #[must_use]
+    pub fn at(&self, now: Moment) -> Self {
+        let infeasible = self.infeasible.filter(|mark| now < mark.until());
+        Self { infeasible, ..self.clone() }
+    }
+
     /// Records that the node called `asked` infeasible: neither this request nor a larger one is
-    /// planned for the pod again. Pass what the patch asked for
+    /// planned for the pod again for a while. Pass what the patch asked for
     /// ([`Plan::asked`](super::Plan::asked)), which is more than the allocation's request where the
     /// pod is Guaranteed.
     pub fn resize_refused_as_infeasible(&mut self, asked: &Allocation, now: Moment) {
-        let smallest = self.infeasible.is_none_or(|known| asked.request < known.request);
-        if smallest {
+        let counts = |known: InfeasibleMark| asked.request < known.request || now >= known.until();
+        if self.infeasible.is_none_or(counts) {
             self.infeasible = Some(InfeasibleMark { request: asked.request, at: now });
         }
+    }
+}
+
+// === impl InfeasibleMark ===
+
+impl InfeasibleMark {
+    /// When it is worth asking again.
+    #[must_use]
+    pub fn until(&self) -> Moment {
+        self.at + INFEASIBLE_FOR
     }
 }

@@ -351,7 +351,7 @@ pub fn is_cut(containers: &[ContainerPatch], pod: &PodView) -> bool {
 /// Until when the pod's last patch is too recent for another, if it is.
 ///
 /// A raise that follows a cut does not wait: who was cut a moment before its burst would be held
-/// back for as long as the cooldown lasts. The next cut does, so nobody can swing faster than that.
+/// back for as long as the cooldown lasts. The next cut does, so no pod swings faster than that.
 fn cooling_down(
     is_raise: bool,
     history: &History,

@@ -153,10 +153,10 @@ fn originals_target(
     history: &History,
     rules: &Rules,
 ) -> Target {
-    // Whoever was resized once gets everything back, also where the rules say otherwise by now.
+    // A pod that was resized once gets everything back, also where the rules say otherwise by now.
     let unexcluded = PodView { excluded: false, autoscaler: None, ..pod.clone() };
     check_pod(&unexcluded, &Rules { manage_guaranteed: true, ..*rules })?;
-    // A pod that nobody changed has what it came with.
+    // A pod that was never changed has what it came with.
     if originals.is_empty() {
         return Err(SkipReason::Restored);
     }

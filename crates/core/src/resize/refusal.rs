@@ -7,14 +7,14 @@
 //!
 //! Refusals have a small budget of their own for the whole cluster, so that they do not use up what
 //! resizes have. Always: at most one attempt per namespace and cause within its wait; what is
-//! remembered is forgotten when nobody asked for it for ten minutes.
+//! remembered is forgotten when it was not asked for in ten minutes.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use core::num::NonZeroU32;
 
-use super::{Bucket, ContainerPatch, PodView};
+use super::{Bucket, ContainerPatch, ContainerView, PodView};
 use crate::units::{Millicores, Moment, Span};
 
 /// So many refusals a second are free of charge for those that are not refused.
@@ -27,8 +27,10 @@ const REMEMBERED: Span = Span::from_s(600);
 /// Why the API server refused a raise that others of the namespace may want as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A ResourceQuota is used up.
-    Quota,
+    /// A ResourceQuota of CPU requests is used up.
+    RequestQuota,
+    /// A ResourceQuota of CPU limits is used up.
+    LimitQuota,
     /// A LimitRange allows no container this much.
     LimitRange,
     /// The node can never give this much.
@@ -38,8 +40,10 @@ pub enum Cause {
 /// What one attempt asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Whether it raises any request or limit.
-    pub raises: bool,
+    /// Whether it raises any request.
+    pub raises_requests: bool,
+    /// Whether it raises any limit.
+    pub raises_limits: bool,
     /// The largest limit of its containers.
     pub largest: Millicores,
     /// All its limits together.
@@ -78,16 +82,27 @@ impl Ask {
     /// What `containers` ask for beside what the pod has.
     #[must_use]
     pub fn of(containers: &[ContainerPatch], view: &PodView) -> Self {
-        let raises = |wanted: &ContainerPatch| {
-            let has = view.containers.iter().find(|has| has.name == wanted.name);
-            let more =
-                |wanted: Millicores, has: Option<Millicores>| has.is_some_and(|has| wanted > has);
-            has.is_none_or(|has| more(wanted.limit, has.limit) || more(wanted.request, has.request))
+        let raises = |of: fn(&ContainerPatch) -> Millicores,
+                      had: fn(&ContainerView) -> Option<Millicores>| {
+            containers.iter().any(|wanted| {
+                let has = view.containers.iter().find(|has| has.name == wanted.name);
+                has.is_none_or(|has| had(has).is_some_and(|has| of(wanted) > has))
+            })
         };
         Self {
-            raises: containers.iter().any(raises),
+            raises_requests: raises(|wanted| wanted.request, |has| has.request),
+            raises_limits: raises(|wanted| wanted.limit, |has| has.limit),
             largest: containers.iter().map(|one| one.limit).max().unwrap_or_default(),
             total: containers.iter().map(|one| one.limit).sum(),
+        }
+    }
+
+    /// Whether it raises anything that `cause` is about.
+    const fn is_raise(&self, cause: Cause) -> bool {
+        match cause {
+            Cause::RequestQuota => self.raises_requests,
+            Cause::LimitQuota => self.raises_limits,
+            Cause::LimitRange | Cause::Infeasible => self.raises_requests || self.raises_limits,
         }
     }
 
@@ -95,7 +110,7 @@ impl Ask {
     const fn size(&self, cause: Cause) -> Millicores {
         match cause {
             // The next one would be refused whatever it asks for.
-            Cause::Quota => Millicores::ZERO,
+            Cause::RequestQuota | Cause::LimitQuota => Millicores::ZERO,
             Cause::LimitRange => self.largest,
             Cause::Infeasible => self.total,
         }
@@ -105,7 +120,8 @@ impl Ask {
 // === impl Cause ===
 
 impl Cause {
-    const ALL: [Self; 3] = [Self::Quota, Self::LimitRange, Self::Infeasible];
+    const ALL: [Self; 4] =
+        [Self::RequestQuota, Self::LimitQuota, Self::LimitRange, Self::Infeasible];
 }
 
 // === impl Refusals ===
@@ -118,16 +134,16 @@ impl Refusals {
     }
 
     /// Whether a pod of `namespace` may ask for this now. If it may although others were refused,
-    /// it asks for all of them, and nobody else does meanwhile.
+    /// it asks for all of them, and no other does meanwhile.
     ///
     /// # Errors
     /// It would very likely be refused like those before it.
     pub fn may_ask(&mut self, namespace: &str, ask: &Ask, now: Moment) -> Result<(), Barred> {
-        if !ask.raises || self.bars.is_empty() {
+        if self.bars.is_empty() {
             return Ok(());
         }
         let mut probes = None;
-        for cause in Cause::ALL {
+        for cause in Cause::ALL.into_iter().filter(|cause| ask.is_raise(*cause)) {
             let key = (namespace.to_owned(), cause);
             let Some(bar) = self.bars.get(&key).filter(|bar| ask.size(cause) >= bar.at_least)
             else {
@@ -167,10 +183,10 @@ impl Refusals {
 
     /// A raise went through: what held back others like it is over.
     pub fn accepted(&mut self, namespace: &str, ask: &Ask) {
-        if !ask.raises || self.bars.is_empty() {
+        if self.bars.is_empty() {
             return;
         }
-        for cause in Cause::ALL {
+        for cause in Cause::ALL.into_iter().filter(|cause| ask.is_raise(*cause)) {
             let key = (namespace.to_owned(), cause);
             if self.bars.get(&key).is_some_and(|bar| ask.size(cause) >= bar.at_least) {
                 self.bars.remove(&key);
@@ -187,7 +203,7 @@ mod tests {
 
     const fn ask(limit: u64) -> Ask {
         let limit = Millicores::new(limit);
-        Ask { raises: true, largest: limit, total: limit }
+        Ask { raises_requests: true, raises_limits: true, largest: limit, total: limit }
     }
 
     fn at(s: u64) -> Moment {
@@ -198,23 +214,41 @@ mod tests {
     fn a_refusal_holds_back_the_raises_of_its_namespace_and_nothing_else() {
         let mut refusals = Refusals::none(at(0));
         assert_eq!(refusals.may_ask("shop", &RAISE, at(0)), Ok(()));
-        assert!(refusals.refused("shop", Cause::Quota, &RAISE, at(0)), "free of charge");
-        let barred = Barred { cause: Cause::Quota, until: at(1) };
+        assert!(refusals.refused("shop", Cause::LimitQuota, &RAISE, at(0)), "free of charge");
+        let barred = Barred { cause: Cause::LimitQuota, until: at(1) };
         assert_eq!(refusals.may_ask("shop", &ask(10), at(0)), Err(barred));
         assert_eq!(refusals.may_ask("bank", &RAISE, at(0)), Ok(()));
-        let cut = Ask { raises: false, ..RAISE };
+        let cut = Ask { raises_requests: false, raises_limits: false, ..RAISE };
         assert_eq!(refusals.may_ask("shop", &cut, at(0)), Ok(()));
+    }
+
+    #[test]
+    fn a_quota_of_requests_holds_back_no_raise_of_limits_alone_nor_the_other_way_round() {
+        let limits = Ask { raises_requests: false, ..RAISE };
+        let requests = Ask { raises_limits: false, ..RAISE };
+        for (cause, held, free) in
+            [(Cause::RequestQuota, requests, limits), (Cause::LimitQuota, limits, requests)]
+        {
+            let mut refusals = Refusals::none(at(0));
+            refusals.refused("shop", cause, &RAISE, at(0));
+            assert_eq!(refusals.may_ask("shop", &free, at(0)), Ok(()), "{cause:?}");
+            assert!(refusals.may_ask("shop", &held, at(0)).is_err(), "{cause:?}");
+            refusals.accepted("shop", &free);
+            assert!(refusals.may_ask("shop", &held, at(0)).is_err(), "it proves nothing");
+            refusals.accepted("shop", &held);
+            assert_eq!(refusals.may_ask("shop", &held, at(0)), Ok(()));
+        }
     }
 
     #[test]
     fn one_tries_for_all_ever_more_rarely_until_one_gets_through() {
         let mut refusals = Refusals::none(at(0));
-        refusals.refused("shop", Cause::Quota, &RAISE, at(0));
+        refusals.refused("shop", Cause::LimitQuota, &RAISE, at(0));
         let (mut now, mut waits) = (at(1), alloc::vec::Vec::new());
         for _ in 0..8 {
             assert_eq!(refusals.may_ask("shop", &RAISE, now), Ok(()), "one");
             assert!(refusals.may_ask("shop", &RAISE, now).is_err(), "not another");
-            assert!(refusals.refused("shop", Cause::Quota, &RAISE, now));
+            assert!(refusals.refused("shop", Cause::LimitQuota, &RAISE, now));
             let until = refusals.may_ask("shop", &RAISE, now).unwrap_err().until;
             waits.push(until.since(now).as_ms_floor() / 1000);
             now = until;
@@ -230,7 +264,7 @@ mod tests {
     #[test]
     fn those_that_were_on_their_way_count_as_one() {
         let mut refusals = Refusals::none(at(0));
-        let free = (0..8).filter(|_| refusals.refused("shop", Cause::Quota, &RAISE, at(0)));
+        let free = (0..8).filter(|_| refusals.refused("shop", Cause::LimitQuota, &RAISE, at(0)));
         assert_eq!(free.count(), 2, "the budget of a second");
         let until = refusals.may_ask("shop", &RAISE, at(0)).unwrap_err().until;
         assert_eq!(until, at(1));
@@ -253,12 +287,12 @@ mod tests {
         let mut refusals = Refusals::none(at(0));
         let names: [String; 50] = core::array::from_fn(|n| alloc::format!("tenant-{n}"));
         for name in &names {
-            refusals.refused(name, Cause::Quota, &RAISE, at(0));
+            refusals.refused(name, Cause::LimitQuota, &RAISE, at(0));
         }
         // A minute later every bar is due: what is tried within one second stays small.
         let tries = names.iter().filter(|name| refusals.may_ask(name, &RAISE, at(60)).is_ok());
         assert_eq!(tries.count(), 2);
-        refusals.refused("late", Cause::Quota, &RAISE, at(3600));
+        refusals.refused("late", Cause::LimitQuota, &RAISE, at(3600));
         assert_eq!(refusals.bars.len(), 1);
     }
 }

@@ -25,9 +25,9 @@ pub(super) fn in_proportion(
         return None;
     }
 
-    // Whoever falls short of the minimum is given it and leaves; that shrinks the shares of the
-    // others, so it is asked again until nobody falls short. The others never all do: what is left
-    // is at least the minimum for each of them.
+    // A container that falls short of the minimum is given it and leaves; that shrinks the shares
+    // of the others, so it is asked again until none falls short. The others never all do: what is
+    // left is at least the minimum for each of them.
     let mut sharing: Vec<usize> = (0..weights.len()).collect();
     let mut rest = total.get();
     loop {

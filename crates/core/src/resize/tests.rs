@@ -200,6 +200,20 @@ fn history_keeps_the_smallest_refusal_and_an_applied_patch_does_not_clear_it() {
 }
 
 #[test]
+fn a_refusal_is_over_after_a_while_and_the_next_one_counts_from_then() {
+    let mut history = History::default();
+    let marked = |history: &History, s: u64| {
+        history.at(Moment::from_ms(1000 * s)).infeasible.map(|mark| mark.request)
+    };
+    history.resize_refused_as_infeasible(&allocation("500m/900m"), Moment::from_ms(0));
+    assert_eq!(marked(&history, 599), Some(cpu("500m")));
+    assert_eq!(marked(&history, 600), None, "the node may have grown");
+    history.resize_refused_as_infeasible(&allocation("700m/900m"), Moment::from_ms(600_000));
+    assert_eq!(marked(&history, 1199), Some(cpu("700m")), "500m may be possible by now");
+    assert_eq!(marked(&history, 1200), None);
+}
+
+#[test]
 fn an_infeasible_guaranteed_patch_is_not_planned_again_but_a_smaller_one_is() {
     let mut case = Case::usual();
     case.read("rules manage_guaranteed");

@@ -1,8 +1,8 @@
-//! Makes the values of all pods add up, whatever damping wanted to keep.
+//! Makes the values of all workloads add up, whatever damping wanted to keep.
 //!
-//! Requests together are at most capacity: if held values stand in the way, whoever stands above
+//! Requests together are at most capacity: if held values stand in the way, those that stand above
 //! its grant goes down to it. Limits together are at most the over-commit budget: what exceeds the
-//! pods' floors shares the room by weight. Both are no-ops where the sums fit.
+//! workloads' floors shares the room by weight. Both are no-ops where the sums fit.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::market::{Claim, fill};
 use crate::profile::Profile;
 use crate::units::{Millicores, Weight};
 
-/// One pod's limit on its way to fitting the budget.
+/// One workload's limit on its way to fitting the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
     /// What it should keep.
@@ -24,25 +24,25 @@ pub struct Cap {
     pub weight: Weight,
 }
 
-/// One pod's request on its way to fitting capacity.
+/// One workload's request on its way to fitting capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guarantee {
     /// What the market granted.
     pub grant: Millicores,
     /// What it would have.
     pub request: Millicores,
-    /// The pod's min.
+    /// The workload's min.
     pub min: Millicores,
 }
 
-/// One value of one pod, before and after.
+/// One value of one workload, before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// What is in force.
     pub in_force: Millicores,
     /// What is planned.
     pub planned: Millicores,
-    /// What the pod must have: to keep less than this in force is no choice.
+    /// What the workload must have: to keep less than this in force is no choice.
     pub must: Millicores,
 }
 
@@ -70,56 +70,57 @@ pub fn keep_inside_bands(profile: &Profile, budget: Millicores, moves: &mut [Mov
 }
 
 /// Lowers requests above their grants if all of them together exceed capacity. Says whether it did.
-pub fn fit_requests(profile: &Profile, capacity: Millicores, pods: &mut [Guarantee]) -> bool {
-    let total: Millicores = pods.iter().map(|pod| pod.request).sum();
+pub fn fit_requests(profile: &Profile, capacity: Millicores, workloads: &mut [Guarantee]) -> bool {
+    let total: Millicores = workloads.iter().map(|workload| workload.request).sum();
     if total <= capacity {
         return false;
     }
-    for pod in pods {
-        pod.request = pod.request.min(round_down_keeping(pod.grant, pod.min, profile));
+    for workload in workloads {
+        workload.request =
+            workload.request.min(round_down_keeping(workload.grant, workload.min, profile));
     }
     true
 }
 
 /// Lowers limits towards their floors if all of them together exceed the budget. Says whether it
 /// did. Floors that do not fit either are the caller's to answer for.
-pub fn fit_limits(profile: &Profile, budget: Millicores, pods: &mut [Cap]) -> bool {
-    let total: Millicores = pods.iter().map(|pod| pod.limit).sum();
+pub fn fit_limits(profile: &Profile, budget: Millicores, workloads: &mut [Cap]) -> bool {
+    let total: Millicores = workloads.iter().map(|workload| workload.limit).sum();
     if total <= budget {
         return false;
     }
-    let floors: Millicores = pods.iter().map(|pod| pod.floor).sum();
+    let floors: Millicores = workloads.iter().map(|workload| workload.floor).sum();
     let room = budget.saturating_sub(floors);
-    let claims = pods.iter().map(|pod| Claim {
-        cap: u128::from(pod.limit.saturating_sub(pod.floor).get()),
-        pull: u128::from(pod.weight.thousandths()),
+    let claims = workloads.iter().map(|workload| Claim {
+        cap: u128::from(workload.limit.saturating_sub(workload.floor).get()),
+        pull: u128::from(workload.weight.thousandths()),
     });
     let shares: Vec<u64> = fill(room, claims).shares;
     let mut cut: Vec<(usize, Millicores)> = Vec::new();
-    for (place, (pod, share)) in pods.iter_mut().zip(shares).enumerate() {
-        let limit = pod.floor + Millicores::new(share);
-        if limit < pod.limit {
-            cut.push((place, pod.limit));
+    for (place, (workload, share)) in workloads.iter_mut().zip(shares).enumerate() {
+        let limit = workload.floor + Millicores::new(share);
+        if limit < workload.limit {
+            cut.push((place, workload.limit));
             // Rounded down, unlike a limit that has room: the sum must hold.
-            pod.limit = round_down_keeping(limit, pod.request, profile);
+            workload.limit = round_down_keeping(limit, workload.request, profile);
         }
     }
-    give_back_rounding(profile.rounding_milli, budget, pods, &cut);
+    give_back_rounding(profile.rounding_milli, budget, workloads, &cut);
     true
 }
 
 /// Hands out what rounding left of the budget, a step each, to those that were cut. Room that
-/// nobody has would only tempt the fast loop to give it to whoever comes first.
+/// none has would only tempt the fast loop to give it to the first that asks.
 fn give_back_rounding(
     step: Millicores,
     budget: Millicores,
-    pods: &mut [Cap],
+    workloads: &mut [Cap],
     cut: &[(usize, Millicores)],
 ) {
-    let total: Millicores = pods.iter().map(|pod| pod.limit).sum();
+    let total: Millicores = workloads.iter().map(|workload| workload.limit).sum();
     let mut left = budget.saturating_sub(total);
     for &(place, wanted) in cut {
-        let limit = &mut pods[place].limit;
+        let limit = &mut workloads[place].limit;
         let more = (*limit + step).round_down_to(step).min(wanted).saturating_sub(*limit);
         if more <= left {
             *limit += more;

@@ -1,12 +1,12 @@
 //! From what the market would like to what is worth changing: damping, bands, holds and sums.
 //!
-//! [`damp`] decides for one value of one pod: smooth it, round it, leave it alone inside its band,
-//! hold a shrink back until it has been wanted for long enough. [`fit`] then makes the values of
-//! all pods add up. [`weight`] says what the kernel's weight becomes.
+//! [`damp`] decides for one value of one workload: smooth it, round it, leave it alone inside its
+//! band, hold a shrink back until it has been wanted for long enough. [`fit`] then makes the values
+//! of all workloads add up. [`weight`] says what the kernel's weight becomes.
 //!
-//! Always: a value inside its band does not move, unless it is a request below the pod's min; a
-//! damped raise exceeds the band and a damped shrink exceeds its own; no step of a limit is larger
-//! than the controller would accept.
+//! Always: a value inside its band does not move, unless it is a request below the workload's min;
+//! a damped raise exceeds the band and a damped shrink exceeds its own; no step of a limit is
+//! larger than the controller would accept.
 
 pub mod fit;
 pub mod weight;
@@ -14,17 +14,17 @@ pub mod weight;
 use crate::profile::Profile;
 use crate::units::{Millicores, Moment, Ratio};
 
-/// Growth is counted from at least this much, so that a tiny pod is not stuck.
+/// Growth is counted from at least this much, so that a tiny workload is not stuck.
 const STEP_BASE: Millicores = Millicores::new(100);
 
-/// What damping remembers about one value of one pod.
+/// What damping remembers about one value of one workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Track {
     smoothed: Option<Millicores>,
     too_large_since: Option<Moment>,
 }
 
-/// What the market would like one value of a pod to be.
+/// What the market would like one value of a workload to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// A limit: rounded up, since it must not cut into what is needed, and stepped.
@@ -43,12 +43,12 @@ pub enum Wish {
     },
 }
 
-/// What holds for one pod at one slow tick.
+/// What holds for one workload at one slow tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guards {
-    /// Until then the pod is starting up and is not shrunk.
+    /// Until then the workload is starting up and is not shrunk.
     pub grace_until: Moment,
-    /// Until then the pod was changed too recently to be changed again.
+    /// Until then the workload was changed too recently to be changed again.
     pub cooldown_until: Moment,
 }
 
@@ -146,8 +146,8 @@ pub fn limit_step(profile: &Profile, in_force: Millicores, target: Millicores) -
 // === impl Wish ===
 
 impl Wish {
-    /// Whether a request stands below what the pod has a right to, and may have it: neither bands
-    /// nor smoothing keep it from that.
+    /// Whether a request stands below what the workload has a right to, and may have it: neither
+    /// bands nor smoothing keep it from that.
     fn is_due(&self, in_force: Millicores) -> bool {
         match *self {
             Self::Request { amount, least } => in_force < least && amount >= least,

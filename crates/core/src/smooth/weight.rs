@@ -2,10 +2,10 @@
 //!
 //! Weights are in cgroup v2's scale, 1 to 10000, where 100 is what everybody has by default.
 //!
-//! A *standing* weight is a pod's right and its share, by bargaining weight, of what all rights
-//! leave of the node. Need, use and grant never enter, so it stands while they come and go: what is
-//! lent comes back as soon as its owner wants to run. Together they are the node, so nobody gets
-//! less than its right while the rights fit.
+//! A *standing* weight is a workload's right and its share, by bargaining weight, of what all
+//! rights leave of the node. Need, use and grant never enter, so it stands while they come and go:
+//! what is lent comes back as soon as its owner wants to run. Together they are the node, so none
+//! gets less than its right while the rights fit.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::units::{Millicores, Weight};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KernelWeight(u32);
 
-/// What one pod stands for.
+/// What one workload stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// What it has a right to.
@@ -34,7 +34,7 @@ impl Standing {
     }
 }
 
-/// The kernel weight of a pod, where that depends on nobody else.
+/// The kernel weight of a workload, where that depends on no other.
 #[must_use]
 pub fn kernel_weight(profile: &Profile, request: Millicores, weight: Weight) -> KernelWeight {
     match profile.weight_source {
@@ -43,32 +43,36 @@ pub fn kernel_weight(profile: &Profile, request: Millicores, weight: Weight) -> 
     }
 }
 
-/// The standing weights of all pods of a node, in their order.
+/// The standing weights of all workloads of a node, in their order.
 ///
-/// Together they weigh what they weighed when they came, so that a neighbour whom nobody sizes
+/// Together they weigh what they weighed when they came, so that a neighbour that is not sized
 /// keeps its standing. Where that is not known, the whole node is the largest weight there is: the
 /// finest the kernel can hold. Where the rights do not fit, all are cut in the same proportion.
 #[must_use]
 pub fn standing(
     node: Millicores,
-    pods: impl Iterator<Item = Standing> + Clone,
+    workloads: impl Iterator<Item = Standing> + Clone,
 ) -> Vec<KernelWeight> {
-    let rights: u128 = pods.clone().map(|pod| u128::from(pod.right.get())).sum();
-    let weights: u128 = pods.clone().map(|pod| pod.thousandths()).sum();
+    let rights: u128 = workloads.clone().map(|workload| u128::from(workload.right.get())).sum();
+    let weights: u128 = workloads.clone().map(|workload| workload.thousandths()).sum();
     let whole = u128::from(node.get()).max(rights).max(1);
     let spare = whole - rights;
     let weights = weights.max(1);
-    let together =
-        pods.clone().try_fold(0, |sum: u128, pod| Some(sum + u128::from(pod.came_with?.get())));
+    let together = workloads
+        .clone()
+        .try_fold(0, |sum: u128, workload| Some(sum + u128::from(workload.came_with?.get())));
     let together = together.unwrap_or(u128::from(KernelWeight::MAX));
-    pods.map(|pod| {
-        let share = spare * pod.thousandths();
-        let stands = u128::from(pod.right.get()) * weights + share;
-        // To the nearest: what rounding takes from one it gives to another.
-        let (dividend, divisor) = (stands * together, whole * weights);
-        KernelWeight::clamped(u64::try_from((dividend + divisor / 2) / divisor).unwrap_or(u64::MAX))
-    })
-    .collect()
+    workloads
+        .map(|workload| {
+            let share = spare * workload.thousandths();
+            let stands = u128::from(workload.right.get()) * weights + share;
+            // To the nearest: what rounding takes from one it gives to another.
+            let (dividend, divisor) = (stands * together, whole * weights);
+            KernelWeight::clamped(
+                u64::try_from((dividend + divisor / 2) / divisor).unwrap_or(u64::MAX),
+            )
+        })
+        .collect()
 }
 
 impl KernelWeight {

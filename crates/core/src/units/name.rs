@@ -1,24 +1,24 @@
-//! The names of pods, workloads and virtual machines: shared text, cheap to clone, compared
+//! The names of workloads, families and virtual machines: shared text, cheap to clone, compared
 //! as text.
 
 use alloc::sync::Arc;
 use core::fmt;
 
-/// The name of one pod (or container, or unit) for as long as it lives. Cheap to clone.
+/// The name of one workload (or container, or unit) for as long as it lives. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PodUid(Arc<str>);
+pub struct WorkloadUid(Arc<str>);
 
-/// The name of a workload: what a recreated pod has in common with its predecessor.
+/// The name of a family: what a recreated workload has in common with its predecessor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkloadKey(Arc<str>);
+pub struct FamilyKey(Arc<str>);
 
 /// The name of a virtual machine, wherever it runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VmName(Arc<str>);
 
-// === impl PodUid, WorkloadKey, VmName ===
+// === impl WorkloadUid, FamilyKey, VmName ===
 
-impl PodUid {
+impl WorkloadUid {
     /// A uid as the outside spells it.
     #[must_use]
     pub fn new(uid: &str) -> Self {
@@ -32,13 +32,13 @@ impl PodUid {
     }
 }
 
-impl fmt::Display for PodUid {
+impl fmt::Display for WorkloadUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
 }
 
-impl WorkloadKey {
+impl FamilyKey {
     /// A key as the outside spells it.
     #[must_use]
     pub fn new(key: &str) -> Self {
@@ -52,7 +52,7 @@ impl WorkloadKey {
     }
 }
 
-impl fmt::Display for WorkloadKey {
+impl fmt::Display for FamilyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }

@@ -1,10 +1,11 @@
-//! What a node knows of one pod: its facts, its samples, what is in force and what was decided.
+//! What a node knows of one workload: its facts, its samples, what is in force and what was
+//! decided.
 //!
 //! Each loop keeps its own previous sample, so neither shortens the other's window; a third one
 //! cuts time into the seconds that the window estimator counts in.
 
 use super::elastic::Appetite;
-use super::{Note, PodFacts};
+use super::{Note, WorkloadFacts};
 use crate::boost::Boost;
 use crate::claim::{CameWith, Nature};
 use crate::demand::{self, Reading, Sample, Signal};
@@ -15,14 +16,14 @@ use crate::profile::{CapRule, Profile};
 use crate::request::{Evidence, RequestRule, RequestWhy, UseRecord};
 use crate::smooth::Track;
 use crate::smooth::weight::KernelWeight;
-use crate::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
+use crate::units::{FamilyKey, Millicores, Moment, Ratio, Span, Weight, WorkloadUid};
 
-/// A second may be this much shorter, since nobody samples exactly on time.
+/// A second may be this much shorter, since no sample is exactly on time.
 const SECOND_AT_LEAST: Span = Span::from_ms(900);
-/// A pod is hot while it uses this much of its limit.
+/// A workload is hot while it uses this much of its limit.
 const HOT_USAGE: Ratio = Ratio::from_percent(80);
 
-/// What is set on a pod right now, as far as decisions go.
+/// What is set on a workload right now, as far as decisions go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InForce {
     /// The cap.
@@ -35,11 +36,11 @@ pub struct InForce {
     pub burst: Millicores,
 }
 
-/// What can be told of one pod.
+/// What can be told of one workload.
 #[derive(Clone, Copy, Debug)]
-pub struct PodReport<'a> {
+pub struct WorkloadReport<'a> {
     /// Its name.
-    pub uid: &'a PodUid,
+    pub uid: &'a WorkloadUid,
     /// The least and the most it may be granted.
     pub bounds: Bounds,
     /// What its claim counts for.
@@ -70,24 +71,24 @@ pub struct PodReport<'a> {
     pub request: RequestReport,
 }
 
-/// Why a pod's request is what it is.
+/// Why a workload's request is what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestReport {
     /// What becomes of it.
     pub rule: RequestRule,
     /// Why it is what it is; nothing before the first clearing, and where caps are not loose.
     pub why: Option<RequestWhy>,
-    /// What the workload was seen to use, and a margin.
+    /// What the family was seen to use, and a margin.
     pub suggested: Option<Millicores>,
     /// For how long it was seen.
     pub evidence: Evidence,
 }
 
-/// Why a pod is contained.
+/// Why a workload is contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containment {
-    /// Somebody who waited below its grant when this began.
-    pub waiting: PodUid,
+    /// A workload that waited below its grant when this began.
+    pub waiting: WorkloadUid,
     /// What was idle then.
     pub idle: Millicores,
     /// When it began.
@@ -95,9 +96,9 @@ pub struct Containment {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Pod {
-    uid: PodUid,
-    pub(super) workload: WorkloadKey,
+pub(super) struct Workload {
+    uid: WorkloadUid,
+    pub(super) family: FamilyKey,
     pub(super) bounds: Bounds,
     pub(super) weight: Weight,
     pub(super) added_at: Moment,
@@ -129,7 +130,7 @@ pub(super) struct Pod {
     pub(super) is_known: bool,
     /// Since when the market could not give it what it needs.
     pub(super) cut_since: Option<Moment>,
-    /// The cap of a pod that takes all it can get, while others need theirs.
+    /// The cap of a workload that takes all it can get, while others need theirs.
     pub(super) contained_at: Option<Millicores>,
     /// The same where caps are loose: for whom, and since when.
     pub(super) containment: Option<Containment>,
@@ -165,13 +166,13 @@ pub(super) struct Lesson {
     pub(super) allocation_before: Millicores,
 }
 
-impl Pod {
-    pub(super) fn new(facts: PodFacts, profile: &Profile, now: Moment) -> Self {
-        let workload = facts.workload.unwrap_or_else(|| WorkloadKey::new(facts.uid.as_str()));
+impl Workload {
+    pub(super) fn new(facts: WorkloadFacts, profile: &Profile, now: Moment) -> Self {
+        let family = facts.family.unwrap_or_else(|| FamilyKey::new(facts.uid.as_str()));
         let slots = usize::try_from(profile.window_s).unwrap_or(usize::MAX);
         let request = facts.request.unwrap_or(facts.bounds.min()).min(facts.limit);
         Self {
-            workload,
+            family,
             bounds: facts.bounds,
             weight: facts.weight,
             added_at: now,
@@ -180,7 +181,7 @@ impl Pod {
             slow_from: None,
             second_from: None,
             window: Window::new(slots, &profile.window_rule()),
-            // Somebody thought that it might need that much. A loose cap is never below it anyway.
+            // Its owner thought that it might need that much. A loose cap is never below it anyway.
             peak: match profile.cap_rule {
                 CapRule::Grant | CapRule::Tight => {
                     Peak::starting(facts.limit.min(facts.bounds.max()), now)
@@ -232,12 +233,12 @@ impl Pod {
         }
     }
 
-    pub(super) const fn uid(&self) -> &PodUid {
+    pub(super) const fn uid(&self) -> &WorkloadUid {
         &self.uid
     }
 
-    pub(super) fn report(&self, record: Option<&UseRecord>) -> PodReport<'_> {
-        PodReport {
+    pub(super) fn report(&self, record: Option<&UseRecord>) -> WorkloadReport<'_> {
+        WorkloadReport {
             uid: &self.uid,
             bounds: self.bounds,
             weight: self.weight,
@@ -299,7 +300,7 @@ impl Pod {
         self.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
     }
 
-    /// Whether a sample is due: at once for a hot pod, after the interval for a quiet one.
+    /// Whether a sample is due: at once for a hot workload, after the interval for a quiet one.
     pub(super) fn is_sample_due(&self, quiet_interval: Span, now: Moment) -> bool {
         match self.latest {
             // Two ticks at once need one sample.
@@ -309,9 +310,9 @@ impl Pod {
         }
     }
 
-    /// A pod is worth looking at often while it is throttled or close to its limit, and for a while
-    /// after a raise, since whoever had a burst will have another one, and after it arrived, since
-    /// nobody knows it yet.
+    /// A workload is worth looking at often while it is throttled or close to its limit, and for a
+    /// while after a raise, since one burst is often followed by another, and after it arrived,
+    /// since it is not known yet.
     pub(super) fn judge_heat(&mut self, signal: &Signal, profile: &Profile, now: Moment) {
         let near_limit = signal.usage >= self.in_force.limit.scale_floor(HOT_USAGE);
         let memory = Span::from_s(u64::from(profile.hot_memory_s));
@@ -324,10 +325,10 @@ impl Pod {
     }
 
     /// Counts throttled periods over the ends of windows. A window with a free period in it ends a
-    /// row, since nobody knows where in it that period was.
+    /// row, since it is not known where in it that period was.
     pub(super) fn count_throttled(&mut self, signal: &Signal) {
         if signal.periods == 0 && signal.usage > Millicores::ZERO {
-            // Whoever looks once a period may come just too early for the next one.
+            // A look once a period may come just too early for the next one.
             return;
         }
         let all = signal.periods > 0 && signal.throttled_periods == signal.periods;
@@ -366,11 +367,11 @@ impl Pod {
         }
         self.second_from = Some(*sample);
         self.second = Some(signal);
-        // Whoever is contained is hungry by our doing: that says nothing.
+        // A contained workload is hungry by our doing: that says nothing.
         if self.containment.is_none() {
             self.appetite.second_passed(&signal, from.at, profile.contain_after_ms);
         }
-        // What a pod would have used had nobody stood in its way, as far as waiting tells.
+        // What a workload would have used had none stood in its way, as far as waiting tells.
         let felt = signal.usage.scale_floor(Ratio::ONE + signal.stall_ratio);
         self.peak.used(felt, sample.at, Span::from_s(u64::from(profile.peak_memory_s)));
         let rule = profile.window_rule();
