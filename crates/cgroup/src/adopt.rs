@@ -1,25 +1,21 @@
 //! An adopted group: one that may be written, because what it had before was kept.
 //!
-//! The only way to an [`Adopted`] is to hand the original settings to somebody who keeps them, so
+//! The only way to an [`Adopted`] is to have its original settings kept, so
 //! nothing is ever written that could not be given back. A group may have limited groups in it (a
-//! pod with containers): those are adopted with it, keep their part of its limit as they were
-//! found, and move in an order that the kernel accepts at every step: who shrinks goes from the
-//! innermost outwards, and then who grows from the outermost inwards. Limited groups that are made
-//! inside later are not known, and groups above are only read.
+//! pod with containers): those are adopted with it, and keep their part of its limit as they were
+//! found. Limited groups that are made inside later are not known.
 //!
-//! What was left in a group is remembered, so that a change by somebody else can be told from our
+//! What was left in a group is remembered, so that a change by others can be told from our
 //! own. It is the owner's, and belongs to what is given back.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 
-use walras_core::units::Millicores;
-
-use crate::ceiling::{Ceiling, ceiling};
+use crate::ceiling::Ceiling;
 use crate::error::CgroupError;
 use crate::group::{Group, Identity};
 use crate::path::CgroupPath;
-use crate::settings::{self, Settings, Target, Written};
+use crate::settings::{Settings, Target, Written};
+use crate::tree::{Done, Tree, TreeSettings};
 use crate::walk::{WalkLimits, walk};
 
 /// Limited groups inside of an adopted one are looked for this far.
@@ -38,7 +34,7 @@ pub struct Original {
     pub inner: Vec<Original>,
 }
 
-/// Whoever keeps original settings, so that they survive this process.
+/// Where original settings are kept, so that they survive this process.
 pub trait Originals {
     /// Keeps `original`. When this returns without an error, it can be found again after a crash.
     ///
@@ -51,16 +47,12 @@ pub trait Originals {
 /// A group that may be written.
 #[derive(Debug)]
 pub struct Adopted {
-    group: Group,
-    inner: Vec<Group>,
+    tree: Tree,
     original: Original,
     /// What was in force when we last looked or wrote, in the group and in those inside; nothing of
     /// those of which it is not known.
-    left: InForce,
+    left: TreeSettings,
 }
-
-/// Settings of the groups of a family.
-type InForce = BTreeMap<Identity, Settings>;
 
 /// What the owner of a group changed in it, since it was adopted or last looked at. Where what it
 /// is given back is the same, that of a group inside is another.
@@ -85,18 +77,10 @@ pub struct Applied {
     pub written: Written,
     /// The group above that allows no more, if the limit was cut because of it.
     pub held_by: Option<Ceiling>,
-    /// Whether somebody else had changed the settings since the last time.
+    /// Whether another process had changed the settings since the last time.
     pub changed_by_others: bool,
     /// How many groups inside were written.
     pub inner_written: usize,
-}
-
-/// A change of one group of a family.
-struct Change<'a> {
-    group: &'a Group,
-    from: Settings,
-    to: Settings,
-    depth: usize,
 }
 
 // === impl Group ===
@@ -123,9 +107,8 @@ impl Group {
         originals
             .keep(&original)
             .map_err(|source| CgroupError::NotKept { path: self.path().clone(), source })?;
-        let family = std::iter::once(&original).chain(&original.inner);
-        let left = family.map(|one| (one.identity, one.settings)).collect();
-        Ok(Adopted { group: self, inner, original, left })
+        let left = original.tree();
+        Ok(Adopted { tree: Tree::new(self, inner), original, left })
     }
 
     /// Adopts the group once more, after a restart, with what was kept the first time.
@@ -147,9 +130,9 @@ impl Group {
                 Err(error) => return Err(error),
             }
         }
-        let mut adopted = Adopted { group: self, inner, original, left: InForce::new() };
-        adopted.left = adopted.in_force()?;
-        Ok(adopted)
+        let tree = Tree::new(self, inner);
+        let left = tree.in_force()?;
+        Ok(Adopted { tree, original, left })
     }
 }
 
@@ -159,7 +142,7 @@ impl Adopted {
     /// The group, for reading.
     #[must_use]
     pub const fn group(&self) -> &Group {
-        &self.group
+        self.tree.group()
     }
 
     /// What it had before.
@@ -169,7 +152,7 @@ impl Adopted {
     }
 
     /// Takes what the owner of the group changed in it for what it came with, after `originals` has
-    /// kept that. Nothing if nobody else changed anything, or only back to what it came with.
+    /// kept that. Nothing if no other process changed anything, or only back to what it came with.
     ///
     /// # Errors
     ///
@@ -179,7 +162,7 @@ impl Adopted {
         &mut self,
         originals: &mut dyn Originals,
     ) -> Result<Option<OwnersChange>, CgroupError> {
-        let now = self.in_force()?;
+        let now = self.tree.in_force()?;
         let mut changed = self.original.clone();
         changed.settings = self.owners(&self.original, &now);
         for (kept, original) in changed.inner.iter_mut().zip(&self.original.inner) {
@@ -206,25 +189,8 @@ impl Adopted {
     /// Where the group is gone, where it may not be written, or where the kernel refuses a value.
     /// Some of the settings may have been written by then; [`Group::settings`] says which.
     pub fn apply(&mut self, target: &Target) -> Result<Applied, CgroupError> {
-        let before = self.group.settings()?;
-        let mut target = *target;
-        let held_by = self.held_by(&before, target.limit)?;
-        target.limit = held_by.as_ref().map_or(target.limit, |above| Some(above.limit));
-        let mut changes = vec![Change::of(&self.group, before, before.toward(&target))];
-        for (group, kept) in self.inner() {
-            match group.settings() {
-                Ok(from) => {
-                    let limit = target.limit.map(|limit| self.original.inner_limit(kept, limit));
-                    let inner = Target { limit, weight: None, burst: None };
-                    // A buffer that had to shrink with its quota may grow back to what it was.
-                    let to = Settings { burst: kept.settings.burst, ..from }.toward(&inner);
-                    changes.push(Change::of(group, from, to));
-                }
-                Err(error) if error.is_gone() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.applied(before, before.toward(&target), carried_out(changes), held_by)
+        let done = self.tree.apply(target, &self.original.tree());
+        self.applied(done)
     }
 
     /// Gives back what the group had before it was adopted.
@@ -233,80 +199,30 @@ impl Adopted {
     ///
     /// As [`Adopted::apply`].
     pub fn restore(&mut self) -> Result<Applied, CgroupError> {
-        let before = self.group.settings()?;
-        let mut changes = vec![Change::of(&self.group, before, self.original.settings)];
-        for (group, kept) in self.inner() {
-            match group.settings() {
-                Ok(from) => changes.push(Change::of(group, from, kept.settings)),
-                Err(error) if error.is_gone() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.applied(before, self.original.settings, carried_out(changes), None)
+        let done = self.tree.set(&self.original.tree());
+        self.applied(done)
     }
 
-    /// What is in force in the group and in those inside that are still there.
-    fn in_force(&self) -> Result<InForce, CgroupError> {
-        let mut found = InForce::from([(self.group.identity(), self.group.settings()?)]);
-        for group in &self.inner {
-            match group.settings() {
-                Ok(settings) => {
-                    found.insert(group.identity(), settings);
-                }
-                Err(error) if error.is_gone() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(found)
-    }
-
-    /// What a group of the family is given back, when this is in force `now`.
-    fn owners(&self, original: &Original, now: &InForce) -> Settings {
+    /// What a group of the tree is given back, when this is in force `now`.
+    fn owners(&self, original: &Original, now: &TreeSettings) -> Settings {
         match (self.left.get(&original.identity), now.get(&original.identity)) {
             (Some(left), Some(now)) => original.settings.with_changes(left, now),
             (None, _) | (_, None) => original.settings,
         }
     }
 
-    /// The group above that does not allow as much as `wanted`, if that is more than there is.
-    fn held_by(
-        &self,
-        before: &Settings,
-        wanted: Option<Millicores>,
-    ) -> Result<Option<Ceiling>, CgroupError> {
-        let now = before.max.limit_floor().unwrap_or(Millicores::ZERO);
-        let Some(wanted) = wanted.filter(|&wanted| wanted > now) else { return Ok(None) };
-        let above = ceiling(self.group.layout(), self.group.path())?;
-        Ok(above.filter(|above| above.limit < wanted))
-    }
-
-    /// The groups inside with what they had.
-    fn inner(&self) -> impl Iterator<Item = (&Group, &Original)> {
-        self.inner.iter().filter_map(|group| {
-            let kept = self.original.inner.iter().find(|kept| kept.identity == group.identity());
-            Some((group, kept?))
-        })
-    }
-
-    /// What came of changes, and what is left in the groups by them.
-    fn applied(
-        &mut self,
-        before: Settings,
-        now: Settings,
-        carried: (InForce, Result<(Written, usize), CgroupError>),
-        held_by: Option<Ceiling>,
-    ) -> Result<Applied, CgroupError> {
-        let (wanted, carried) = carried;
-        let expected = self.left.get(&self.group.identity()).copied().unwrap_or(before);
-        match carried {
-            Ok((written, inner_written)) => {
-                self.left = wanted;
-                let changed_by_others = expected != before;
+    /// Takes note of what a write left in the groups, and tells what came of it.
+    fn applied(&mut self, done: Result<Done, CgroupError>) -> Result<Applied, CgroupError> {
+        match done {
+            Ok(Done { before, now, written, held_by, inner_written, left }) => {
+                let expected = self.left.get(&self.group().identity()).copied();
+                let changed_by_others = expected.unwrap_or(before) != before;
+                self.left = left;
                 Ok(Applied { before, now, written, held_by, changed_by_others, inner_written })
             }
             Err(error) => {
                 // What was written until then is ours, and not a change of the owner's.
-                self.left = self.in_force().unwrap_or_default();
+                self.left = self.tree.in_force().unwrap_or_default();
                 Err(error)
             }
         }
@@ -316,75 +232,11 @@ impl Adopted {
 // === impl Original ===
 
 impl Original {
-    /// What a group inside may have while this one has `limit`: the same part of it as in the
-    /// beginning. Where this one was not limited then, what the inner one had, but not more.
-    fn inner_limit(&self, inner: &Self, limit: Millicores) -> Millicores {
-        let had = inner.settings.max.limit_floor().unwrap_or(Millicores::LIMIT);
-        match self.settings.max.limit_floor() {
-            Some(whole) => limit.share_floor(had.min(whole), whole),
-            None => had.min(limit),
-        }
+    /// The settings of the group and of those inside.
+    fn tree(&self) -> TreeSettings {
+        let all = std::iter::once(self).chain(&self.inner);
+        all.map(|one| (one.identity, one.settings)).collect()
     }
-}
-
-// === impl Change ===
-
-impl<'a> Change<'a> {
-    fn of(group: &'a Group, from: Settings, to: Settings) -> Self {
-        Self { group, from, to, depth: group.path().depth() }
-    }
-
-    fn grows(&self) -> bool {
-        let (from, to) = (&self.from.max, &self.to.max);
-        match (from.quota, to.quota) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            // Quota over period, compared without dividing.
-            (Some(before), Some(after)) => {
-                u128::from(after.as_us()) * u128::from(from.period.as_us())
-                    > u128::from(before.as_us()) * u128::from(to.period.as_us())
-            }
-        }
-    }
-
-    fn carry_out(&self) -> Result<Written, CgroupError> {
-        let mut written = Written::default();
-        let version = self.group.layout().version();
-        for write in settings::writes(version, &self.from, &self.to) {
-            settings::write(self.group.folder(), version, write)?;
-            written.note(write);
-        }
-        Ok(written)
-    }
-}
-
-/// Carries out the changes of a family, and says what they are to leave in it.
-fn carried_out(changes: Vec<Change<'_>>) -> (InForce, Result<(Written, usize), CgroupError>) {
-    let wanted = changes.iter().map(|change| (change.group.identity(), change.to)).collect();
-    (wanted, carry_out(changes))
-}
-
-/// Carries out the changes of a family, of which the first is the outermost. Returns what was
-/// written of that, and how many others were written.
-fn carry_out(mut changes: Vec<Change<'_>>) -> Result<(Written, usize), CgroupError> {
-    let outermost = changes.first().map_or(0, |change| change.depth);
-    changes.sort_by_key(in_order);
-    let (mut written, mut inner_written) = (Written::default(), 0);
-    for change in &changes {
-        match change.carry_out() {
-            Ok(done) if change.depth == outermost => written = done,
-            Ok(done) => inner_written += usize::from(done.any()),
-            Err(error) if error.is_gone() && change.depth > outermost => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((written, inner_written))
-}
-
-/// Those that do not grow come first, the deepest in front; then the others, the deepest last.
-fn in_order(change: &Change<'_>) -> (bool, usize) {
-    let grows = change.grows();
-    (grows, if grows { change.depth } else { usize::MAX - change.depth })
 }
 
 fn original_of(group: &Group, settings: Settings) -> Original {

@@ -1,6 +1,6 @@
 //! The limits above a group: what it gets however large its own limit is.
 //!
-//! The groups above an adopted one belong to somebody else and are only read. The first version of
+//! The groups above an adopted one belong to others and are only read. The first version of
 //! control groups refuses a quota that is above the parent's; the second accepts it and enforces
 //! the smaller one. Asking first gives both the same, visible outcome.
 

@@ -62,7 +62,7 @@ pub fn remove_left_behind(
     })
 }
 
-/// Removes the groups directly in `parent` whose names `is_orphan` knows as those of somebody who
+/// Removes the groups directly in `parent` whose names `is_orphan` knows as those of a process that
 /// is gone, with all groups in them. Returns how many there were. One that still has processes in
 /// it stays.
 ///
@@ -117,6 +117,18 @@ impl Created {
             created.made += 1;
         }
         Ok(created)
+    }
+
+    /// The group `path` that an earlier process made and [left](Self::leave), to be used or
+    /// removed.
+    #[must_use]
+    pub fn taken_over(layout: &Layout, path: &CgroupPath) -> Self {
+        Self { layout: layout.clone(), path: path.clone(), made: layout.roots().count() }
+    }
+
+    /// Leaves the group where it is: it is not removed together with this value.
+    pub fn leave(mut self) {
+        self.made = 0;
     }
 
     /// The group's path.
@@ -193,7 +205,8 @@ impl Drop for Inside {
     fn drop(&mut self) {
         let pid = std::process::id().to_string();
         for (root, path) in &self.homes {
-            // Nobody is left to be told; the process ends soon, and with it its stay.
+            // There is no one to report it to; the process ends soon, and leaves the group with
+            // that.
             drop(Folder::open(root, path).and_then(|home| home.write("cgroup.procs", &pid)));
         }
     }
@@ -201,7 +214,7 @@ impl Drop for Inside {
 
 impl Drop for Created {
     fn drop(&mut self) {
-        // Nobody is left to be told; what stays is removed by whoever comes next.
+        // There is no one to report it to; the next process removes what stays.
         drop(self.remove_now());
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with one control group, in words that name the group and the file.
 //!
-//! [`CgroupError::Gone`] is not a fault but news: whoever held the group lets go of it.
+//! [`CgroupError::Gone`] is not a fault but news: the caller lets go of the group.
 
 use std::error::Error;
 use std::io;
@@ -44,6 +44,13 @@ pub enum CgroupError {
         path: CgroupPath,
         /// The file that is missing.
         file: &'static str,
+    },
+    /// The group is there for the controller `cpu` and not for `cpuacct`, so what it uses is not
+    /// counted.
+    #[error("{path}: is in the hierarchy of cpu and not in that of cpuacct; make it there, too")]
+    NotCounted {
+        /// The group.
+        path: CgroupPath,
     },
     /// The kernel refused a value.
     #[error("{path}: the kernel refused {value:?} for {file}: {source}")]
@@ -111,6 +118,7 @@ impl CgroupError {
             Self::NotAllowed { .. }
             | Self::ReadOnly { .. }
             | Self::NoController { .. }
+            | Self::NotCounted { .. }
             | Self::Refused { .. }
             | Self::Io { .. }
             | Self::Text { .. }

@@ -74,7 +74,8 @@ impl Group {
         let identity = Identity { boot: layout.boot(), inode: folder.inode()? };
         let counters = match layout.version() {
             Version::V1 => {
-                let usage = Folder::open(layout.usage_root(), path)?;
+                let usage = Folder::open(layout.usage_root(), path)
+                    .map_err(|error| uncounted(error, &folder))?;
                 Counters::V1 {
                     stat: required(&folder, "cpu.stat")?,
                     usage: required(&usage, "cpuacct.usage")?,
@@ -242,11 +243,39 @@ fn required(folder: &Folder, file: &'static str) -> Result<Kept, CgroupError> {
     kept.ok_or_else(|| CgroupError::NoController { path: folder.path().clone(), file })
 }
 
+/// A group of the first version may be made for one controller and not for the other. Then it is
+/// not gone, and whoever made it should know why nothing is done about it. One without processes
+/// may be about to be made there, or be gone from there already.
+fn uncounted(error: CgroupError, folder: &Folder) -> CgroupError {
+    if error.is_gone() && folder.has_content("cgroup.procs").unwrap_or(false) {
+        return CgroupError::NotCounted { path: folder.path().clone() };
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
     use std::path::Path;
+
+    #[test]
+    fn a_group_that_is_not_counted_is_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cpu, cpuacct) = (folder.path().join("cpu"), folder.path().join("cpuacct"));
+        for made in [cpu.join("web"), cpuacct.clone()] {
+            fs::create_dir_all(made).unwrap();
+        }
+        let layout = Layout::at(Version::V1, cpu.clone(), cpuacct);
+        let path = CgroupPath::new(b"web").unwrap();
+        // About to be made, or to be removed.
+        fs::write(cpu.join("web/cgroup.procs"), "").unwrap();
+        assert!(Group::open(&layout, &path).unwrap_err().is_gone());
+        fs::write(cpu.join("web/cgroup.procs"), "17\n").unwrap();
+        let error = Group::open(&layout, &path).unwrap_err();
+        assert!(matches!(error, CgroupError::NotCounted { .. }), "{error}");
+        assert!(!error.is_gone());
+    }
 
     /// A group made of plain files.
     fn group(root: &Path, version: Version, files: &[(&str, &str)]) -> Result<Group, CgroupError> {

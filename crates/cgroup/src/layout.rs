@@ -197,9 +197,11 @@ fn visible(mounts: &str) -> Vec<Mount<'_>> {
     seen
 }
 
-/// The place that everybody uses, where there are several.
+/// The place that everybody uses, where there are several; the whole of it, where a part is mounted
+/// inside once more.
 fn preferred<'a>(places: impl Iterator<Item = &'a Mount<'a>> + Clone) -> Option<PathBuf> {
-    let usual = places.clone().find(|mount| mount.place.starts_with("/sys/fs/cgroup"));
+    let usual = places.clone().filter(|mount| mount.place.starts_with("/sys/fs/cgroup"));
+    let usual = usual.min_by_key(|mount| mount.place.components().count());
     usual.or_else(|| places.clone().next()).map(|mount| mount.place.clone())
 }
 

@@ -1,6 +1,6 @@
 //! The path of a control group below the root of its hierarchy, as bytes.
 //!
-//! Names come from whoever made the group and may hold anything but a slash and a zero byte. A
+//! Names come from the maker of the group and may hold anything but a slash and a zero byte. A
 //! path never leads upwards: there is no empty name, no `.` and no `..` in it. It prints escaped,
 //! and two paths that print alike are the same path.
 

@@ -5,7 +5,6 @@
 //! buffer is at no instant above the quota, because the kernel would refuse that. What is in force
 //! already is not written.
 
-use walras_core::node::Action;
 use walras_core::parse::{
     CpuMax, CpuShares, CpuWeight, cpu_max, cpu_max_burst, cpu_max_v1, cpu_shares, cpu_weight,
 };
@@ -37,7 +36,7 @@ pub enum WeightInForce {
     V1(CpuShares),
     /// `cpu.weight`.
     V2(CpuWeight),
-    /// The group only gets what nobody else wants (`cpu.idle`), and cannot have a weight.
+    /// The group only gets what no other group wants (`cpu.idle`), and cannot have a weight.
     Idle,
 }
 
@@ -122,7 +121,7 @@ pub(crate) fn writes(version: Version, in_force: &Settings, wanted: &Settings) -
         (burst, _) => (None, burst),
     };
     writes.extend(before.map(Write::Burst));
-    // Only giving back what somebody else has changed meanwhile moves the period.
+    // Only giving back what another process has changed meanwhile moves the period.
     if version == Version::V1 && wanted.max.period != in_force.max.period {
         writes.push(Write::Period(wanted.max.period));
     }
@@ -219,14 +218,6 @@ impl Settings {
     }
 }
 
-// === impl Target ===
-
-impl From<&Action> for Target {
-    fn from(action: &Action) -> Self {
-        Self { limit: Some(action.limit), weight: Some(action.weight), burst: Some(action.burst) }
-    }
-}
-
 // === impl Written ===
 
 impl Written {
@@ -245,8 +236,8 @@ impl Written {
     }
 }
 
-/// The CPU time that `cpu` is worth in one period. Rounded down, so that nobody gets more than was
-/// decided.
+/// The CPU time that `cpu` is worth in one period. Rounded down, so that no group gets more than
+/// was decided.
 fn per_period_floor(cpu: Millicores, period: Span) -> Span {
     let us = u128::from(cpu.get()) * u128::from(period.as_us()) / 1000;
     Span::from_us(u64::try_from(us).unwrap_or(u64::MAX))

@@ -89,7 +89,7 @@ pub fn walk(layout: &Layout, from: &CgroupPath, limits: WalkLimits) -> Result<Wa
 }
 
 /// The same, without a look into groups that others than root may make groups in. Those are found
-/// themselves; what is in them is not, so that nobody can use up the limits.
+/// themselves; what is in them is not, so that one owner cannot use up the limits.
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ fn child(
 // === impl Owner ===
 
 impl Owner {
-    /// Nobody who would be trusted.
+    /// An owner that is not trusted.
     const UNKNOWN: Self = Self { uid: u32::MAX, shared: true };
 
     /// Whose a folder with this state is.
@@ -272,9 +272,9 @@ mod tests {
         let found = walk_trusted(&layout, &CgroupPath::ROOT, limits).unwrap();
         let paths: Vec<String> = found.found.iter().map(|it| it.path.to_string()).collect();
         assert_eq!(paths, ["/a", "/a/x", "/b", "/c"]);
-        assert!(!found.cut_short, "nobody else uses up the limits");
-        let somebody = Owner { uid: 1_000_000, shared: false };
-        assert!(!somebody.is_trusted() && !Owner::UNKNOWN.is_trusted());
+        assert!(!found.cut_short, "no other owner uses up the limits");
+        let user = Owner { uid: 1_000_000, shared: false };
+        assert!(!user.is_trusted() && !Owner::UNKNOWN.is_trusted());
     }
 
     #[test]
