@@ -18,9 +18,9 @@ pub struct ClusterState {
     pub holder: Option<String>,
     /// Whether it only says what it would do, whatever the mode.
     pub dry_run: bool,
-    /// Whether all objects of the cluster have been read; nobody is resized before.
+    /// Whether all objects of the cluster have been read; no pod is resized before.
     pub synced: bool,
-    /// Whether any settings have been read; nobody is resized before, whatever a pod says.
+    /// Whether any settings have been read; no pod is resized before, whatever a pod says.
     pub configured: bool,
     /// What may be changed of pods that say nothing themselves.
     pub mode: String,
@@ -32,8 +32,12 @@ pub struct ClusterState {
     pub waiting: u64,
     /// What a person should know.
     pub problems: Vec<String>,
-    /// Every allocation, by namespace and pod.
+    /// The allocations, by namespace and pod; of very many, those first whose pods do not have what
+    /// they ask for.
     pub allocations: Vec<AllocationState>,
+    /// How many more there are.
+    #[serde(default)]
+    pub left_out: u64,
 }
 
 /// How one pod's allocation stands.

@@ -39,8 +39,8 @@ pub struct Problems {
 pub(crate) enum Place {
     /// The document itself.
     Root,
-    /// The pod of this index.
-    Pod(usize),
+    /// The workload of this index.
+    Workload(usize),
     /// The line of this number.
     Line(u64),
 }
@@ -129,7 +129,7 @@ impl Place {
     pub(crate) fn path(self, name: &str) -> String {
         match self {
             Self::Root => name.to_owned(),
-            Self::Pod(index) => format!("pods[{index}].{name}"),
+            Self::Workload(index) => format!("pods[{index}].{name}"),
             Self::Line(number) => format!("line {number}: {name}"),
         }
     }
@@ -255,7 +255,7 @@ mod tests {
     fn check(json: &str) -> String {
         let mut problems = Problems::default();
         let object: Object = serde_json::from_str(json).unwrap();
-        let mut fields = Fields::new(Place::Pod(3), object, &mut problems);
+        let mut fields = Fields::new(Place::Workload(3), object, &mut problems);
         let min = fields.required::<Cpu>("min_milli");
         let capped = fields.optional::<Flag>("demand_capped");
         fields.finish();

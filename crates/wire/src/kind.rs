@@ -14,7 +14,7 @@ use walras_core::parse::CpuWeight;
 use walras_core::profile::ProfileName;
 use walras_core::request::{RECORD_BYTES_MAX, RequestRule};
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Ratio, Span, Weight, WorkloadUid};
 
 use crate::name::{NAME_MAX, is_name, objection, pattern};
 use crate::scalar::Scalar;
@@ -26,7 +26,7 @@ const WEIGHT_MAX: f64 = 1e6;
 /// The most bytes of a saved table: one more than any table has, so that what was refused for being
 /// too long when it was recorded is refused in a replay.
 pub(crate) const TABLE_BYTES_MAX: usize = SAVED_BYTES_MAX + 1;
-/// The same holds of what a workload used.
+/// The same holds of what a family used.
 const _: () = assert!(SAVED_BYTES_MAX == RECORD_BYTES_MAX);
 /// The last moment accepted, in milliseconds: 30,000 years after the origin. In microseconds it
 /// still fits an integer with room to spare.
@@ -99,7 +99,7 @@ kind! {
 }
 
 kind! {
-    /// How urgently a pod wants more.
+    /// How urgently a workload wants more.
     Demand => Ratio,
     "a number from 0 to 1",
     |written| number(written).filter(|demand| (0.0..=1.0).contains(demand)).map(|demand| {
@@ -109,7 +109,7 @@ kind! {
 }
 
 kind! {
-    /// What a pod's claim counts for.
+    /// What a workload's claim counts for.
     BargainingWeight => Weight,
     "a number from 0.001 to 1000000",
     |written| {
@@ -164,19 +164,19 @@ kind! {
 }
 
 kind! {
-    /// The name of a pod.
-    Uid => PodUid,
+    /// The name of a workload.
+    Uid => WorkloadUid,
     "a name of 1 to 512 characters, all of them visible",
-    |written| text(written).filter(|name| is_name(name)).map(PodUid::new),
+    |written| text(written).filter(|name| is_name(name)).map(WorkloadUid::new),
     { "type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": pattern() },
     no_name
 }
 
 kind! {
-    /// The name of a workload.
-    Workload => WorkloadKey,
+    /// The name of a family.
+    Family => FamilyKey,
     "a name of 1 to 512 characters, all of them visible",
-    |written| text(written).filter(|name| is_name(name)).map(WorkloadKey::new),
+    |written| text(written).filter(|name| is_name(name)).map(FamilyKey::new),
     { "type": "string", "minLength": 1, "maxLength": NAME_MAX, "pattern": pattern() },
     no_name
 }
@@ -234,7 +234,7 @@ kind! {
 }
 
 kind! {
-    /// What kind of work a pod does.
+    /// What kind of work a workload does.
     NatureWord => Nature,
     "\"unknown\", \"batch\" or \"service\"",
     |written| word(written, &Nature::ALL, |it| it.name()),
@@ -276,7 +276,7 @@ fn whole(written: &Scalar, most: u64) -> Option<u64> {
 }
 
 /// Any number.
-#[expect(clippy::cast_precision_loss, reason = "whoever asks for decimals gets the nearest")]
+#[expect(clippy::cast_precision_loss, reason = "a decimal is the nearest")]
 pub(crate) fn number(written: &Scalar) -> Option<f64> {
     match written {
         Scalar::Whole(number) => Some(*number as f64),
@@ -425,7 +425,7 @@ mod tests {
         let of_length = |length: usize| format!("\"{}\"", "ä".repeat(length));
         let (longest, too_long) = (of_length(NAME_MAX), of_length(NAME_MAX + 1));
         check_range::<Uid>(["\"a\"", &longest], ["\"\"", &too_long]);
-        check_range::<Workload>(["\"a\"", &longest], ["\"\"", &too_long]);
+        check_range::<Family>(["\"a\"", &longest], ["\"\"", &too_long]);
         let table = |bytes: usize| format!("\"{}\"", "7B".repeat(bytes));
         let (largest, too_large) = (table(TABLE_BYTES_MAX), table(TABLE_BYTES_MAX + 1));
         assert!(TableHex::WHAT.contains(&TABLE_BYTES_MAX.to_string()));

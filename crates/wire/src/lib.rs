@@ -13,6 +13,7 @@ pub mod json;
 mod kind;
 pub mod market;
 mod name;
+pub mod placement;
 pub mod replay;
 mod scalar;
 mod schema;

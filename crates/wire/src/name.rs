@@ -1,4 +1,4 @@
-//! What the name of a pod or workload may be made of.
+//! What the name of a workload or family may be made of.
 //!
 //! Called by the kinds of names. A name is printed in tables and on terminals, so no character may
 //! move the cursor, change the direction of the text or be invisible: a name is what it looks like.

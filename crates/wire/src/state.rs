@@ -35,7 +35,7 @@ pub struct NodeState {
     pub request_milli: u64,
     /// The limits of those that have one, together.
     pub limit_milli: u64,
-    /// What nobody uses of the machine, where that was measured.
+    /// What is idle of the machine, where that was measured.
     #[serde(default)]
     pub idle_milli: Option<u64>,
     /// What others use that are not sized, where that was measured.
@@ -44,7 +44,7 @@ pub struct NodeState {
     /// How much idle CPU means that there is enough: with less, CPU is scarce.
     #[serde(default)]
     pub guard_milli: u64,
-    /// What pods have a right to and do not need, together.
+    /// What workloads have a right to and do not need, together.
     #[serde(default)]
     pub lent_milli: u64,
     /// `uncongested`, `congested` or `overloaded`.
@@ -66,13 +66,17 @@ pub struct NodeState {
     /// What its settings say without effect, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Every pod, in uid order.
-    pub pods: Vec<PodState>,
+    /// Whether the figures of the machine are told as well, at `/api/v1/telemetry`.
+    #[serde(default)]
+    pub telemetry: bool,
+    /// Every workload, in uid order.
+    #[serde(rename = "pods")]
+    pub workloads: Vec<WorkloadState>,
 }
 
 /// One workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PodState {
+pub struct WorkloadState {
     /// Its identity for as long as it lives.
     pub uid: String,
     /// What a person calls it.
@@ -131,7 +135,7 @@ pub struct PodState {
     pub last_change: Option<Change>,
 }
 
-/// What a daemon that only watches would have made of a pod by now.
+/// What a daemon that only watches would have made of a workload by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suggested {
     /// The guarantee it would set.
@@ -142,7 +146,7 @@ pub struct Suggested {
     pub changes_last_hour: u32,
 }
 
-/// One change of one pod, carried out or not.
+/// One change of one workload, carried out or not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// When.
@@ -177,13 +181,14 @@ pub enum ChangeResult {
     Failed(String),
 }
 
-/// Why a pod has what it has: the answer of `GET /api/v1/pods/{uid}`.
+/// Why a workload has what it has: the answer of `GET /api/v1/pods/{uid}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// When this was true.
     pub at_ms: u64,
     /// How it stands.
-    pub pod: PodState,
+    #[serde(rename = "pod")]
+    pub workload: WorkloadState,
     /// The story in sentences: what it did, what it needs, how the market stands, what it was
     /// granted and why, what was smoothed or held back.
     pub sentences: Vec<String>,
@@ -203,7 +208,7 @@ pub struct Noticed {
 }
 
 /// The last hour as columns of equal length, oldest first: the answer of `GET /api/v1/history`,
-/// and of `GET /api/v1/history?uid=POD` for one pod.
+/// and of `GET /api/v1/history?uid=UID` for one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct History {
     /// The time between two points.

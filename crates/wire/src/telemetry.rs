@@ -1,5 +1,5 @@
-//! What `walras telemetry --json` tells of a node: every figure, with its source or the reason why
-//! there is none.
+//! What `walras telemetry --json` and a daemon tell of a node: every figure, with its source or the
+//! reason why there is none.
 //!
 //! Moments are milliseconds since 1970. A figure that was not measured is `null`, never 0. New
 //! fields may be added; readers ignore what they do not know.
@@ -33,6 +33,20 @@ pub struct NodeTelemetry {
     pub figures: Vec<Figure>,
     /// Why packets were thrown away, the most frequent reason first.
     pub drops: Vec<Drops>,
+    /// What the market of the node says about itself, if it has one.
+    #[serde(default)]
+    pub market: Option<MarketSaid>,
+}
+
+/// A node's market.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MarketSaid {
+    /// The published price.
+    pub price: f64,
+    /// The mode it is in.
+    pub mode: String,
+    /// What pods have a right to and do not need.
+    pub lent_milli: u64,
 }
 
 /// One figure.
@@ -40,6 +54,12 @@ pub struct NodeTelemetry {
 pub struct Figure {
     /// Its name.
     pub name: String,
+    /// The metric of Prometheus that it is served as.
+    #[serde(default)]
+    pub metric: String,
+    /// What it is, in a sentence.
+    #[serde(default)]
+    pub about: String,
     /// What its number counts.
     pub unit: String,
     /// Whether it is one of the features that models are given.

@@ -88,9 +88,9 @@ fn chance(rng: &mut Rng, percent: u64) -> bool {
 }
 
 fn market(rng: &mut Rng) -> Value {
-    let pods = rng.below(30);
-    let pods: Vec<Value> = (0..pods).map(|place| pod(rng, place)).collect();
-    let mut market = json!({ "capacity_milli": amount(rng), "pods": pods });
+    let workloads = rng.below(30);
+    let workloads: Vec<Value> = (0..workloads).map(|place| workload(rng, place)).collect();
+    let mut market = json!({ "capacity_milli": amount(rng), "pods": workloads });
     if chance(rng, 50) {
         market["fairness"] = json!(pick(rng, &["proportional", "nash"]));
     }
@@ -104,23 +104,24 @@ fn market(rng: &mut Rng) -> Value {
     market
 }
 
-fn pod(rng: &mut Rng, place: u64) -> Value {
+fn workload(rng: &mut Rng, place: u64) -> Value {
     let (min, max) = bounds(rng);
     let uid = format!("{}-{place}", rng.below(1000));
-    let mut pod = json!({ "uid": uid, "demand": rng.unit(), "min_milli": min, "max_milli": max });
+    let mut workload =
+        json!({ "uid": uid, "demand": rng.unit(), "min_milli": min, "max_milli": max });
     if chance(rng, 50) {
-        pod["weight"] = weight(rng);
+        workload["weight"] = weight(rng);
     }
     if chance(rng, 30) {
-        pod["usage_milli"] = json!(amount(rng));
+        workload["usage_milli"] = json!(amount(rng));
     }
     if chance(rng, 30) {
-        pod["need_milli"] = json!(amount(rng));
+        workload["need_milli"] = json!(amount(rng));
     }
     if chance(rng, 30) {
-        pod["headroom_misses"] = json!(rng.below(u64::from(u32::MAX) + 1));
+        workload["headroom_misses"] = json!(rng.below(u64::from(u32::MAX) + 1));
     }
-    pod
+    workload
 }
 
 fn profile(rng: &mut Rng) -> Profile {
@@ -140,26 +141,27 @@ fn any_valid_market_is_cleared_within_its_capacity() {
         let total: Millicores = clearing.grants.iter().map(|grant| grant.amount).sum();
         assert_eq!(total, clearing.total_grant);
         assert!(total <= market.terms.capacity, "{total}\n{text}");
-        for (pod, grant) in market.granted(&clearing) {
-            assert!(grant.amount <= pod.bounds.max(), "{}: {grant:?}\n{text}", pod.uid);
+        for (workload, grant) in market.granted(&clearing) {
+            assert!(grant.amount <= workload.bounds.max(), "{}: {grant:?}\n{text}", workload.uid);
         }
         let output = serde_json::to_value(ClearOutput::new(&market, &clearing)).expect("JSON");
-        assert_eq!(output["pods"].as_array().map(Vec::len), Some(market.pods().len()));
+        assert_eq!(output["pods"].as_array().map(Vec::len), Some(market.workloads().len()));
     });
 }
 
 #[test]
-fn the_answer_does_not_depend_on_the_order_of_the_pods() {
+fn the_answer_does_not_depend_on_the_order_of_the_workloads() {
     check("the_answer_does_not_depend_on_the_order_of_the_pods", 500, |rng| {
         let mut document = market(rng);
         let profile = profile(rng);
         let allocations = |document: &Value| {
             let market = market::read(document.to_string().as_bytes(), &profile).expect("valid");
             let clearing = market.clear();
-            let pods = market.granted(&clearing);
-            let mut pods: Vec<_> = pods.map(|(pod, grant)| (pod.uid.clone(), *grant)).collect();
-            pods.sort_by(|a, b| a.0.cmp(&b.0));
-            (clearing.mode, clearing.price, pods)
+            let workloads = market.granted(&clearing);
+            let mut workloads: Vec<_> =
+                workloads.map(|(workload, grant)| (workload.uid.clone(), *grant)).collect();
+            workloads.sort_by(|a, b| a.0.cmp(&b.0));
+            (clearing.mode, clearing.price, workloads)
         };
         let straight = allocations(&document);
         document["pods"].as_array_mut().expect("a list").reverse();
@@ -235,26 +237,27 @@ fn facts(rng: &mut Rng) -> String {
 
 /// The limits in force, in uid order.
 fn limits(replay: &Replay) -> Vec<Millicores> {
-    let pods = replay.node().into_iter().flat_map(Node::pods);
-    pods.map(|pod| pod.in_force.limit).collect()
+    let workloads = replay.node().into_iter().flat_map(Node::workloads);
+    workloads.map(|workload| workload.in_force.limit).collect()
 }
 
 /// What is in force after a clearing adds up, except that no limit is cut by more than a step.
 fn stays_within(node: &Node, before: &[Millicores], line: u64) {
     let capacity = node.capacity();
-    let granted = node.pods().filter_map(|pod| pod.grant).map(|grant| grant.amount);
+    let granted = node.workloads().filter_map(|workload| workload.grant).map(|grant| grant.amount);
     let granted: Millicores = granted.sum();
     assert!(granted <= capacity, "line {line}: grants of {granted} on {capacity}");
     if node.profile().cap_rule == CapRule::Loose {
-        // Loose caps and requests are what pods came with, whatever that adds up to.
+        // Loose caps and requests are what workloads came with, whatever that adds up to.
         return;
     }
-    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
+    let requests: Millicores = node.workloads().map(|workload| workload.in_force.request).sum();
     assert!(requests <= capacity, "line {line}: requests of {requests} on {capacity}");
     let step = node.profile().max_step_milli;
-    let mut pods = node.pods().zip(before);
-    let stepping = pods.any(|(pod, &before)| pod.in_force.limit + step == before.min(capacity));
-    let limits: Millicores = node.pods().map(|pod| pod.in_force.limit).sum();
+    let mut workloads = node.workloads().zip(before);
+    let stepping =
+        workloads.any(|(workload, &before)| workload.in_force.limit + step == before.min(capacity));
+    let limits: Millicores = node.workloads().map(|workload| workload.in_force.limit).sum();
     let budget = node.limit_budget();
     assert!(
         limits <= budget || stepping,

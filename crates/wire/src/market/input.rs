@@ -1,9 +1,9 @@
 //! A market as it is written, and what it means.
 //!
-//! Called by `market::read`. Pods are checked one by one as they arrive, so that a market of a
-//! million pods is never held as JSON. A field with a problem is given a stand-in, which is never
-//! used: the market is refused once everything wrong with it is known. Memory stays bounded: there
-//! are at most [`PODS_MAX`] pods, and of a market with a problem only the first
+//! Called by `market::read`. Workloads are checked one by one as they arrive, so that a market of a
+//! million workloads is never held as JSON. A field with a problem is given a stand-in, which is
+//! never used: the market is refused once everything wrong with it is known. Memory stays bounded:
+//! there are at most [`WORKLOADS_MAX`] workloads, and of a market with a problem only the first
 //! [`KEPT_WITH_PROBLEMS`] are kept, to find uids that occur twice.
 
 use std::fmt;
@@ -13,18 +13,18 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use walras_core::market::{Fairness, Mode, Terms};
 use walras_core::need::{Bounds, SpecFacts};
 use walras_core::profile::Profile;
-use walras_core::units::{Millicores, PodUid, Ratio, Weight};
+use walras_core::units::{Millicores, Ratio, Weight, WorkloadUid};
 
-use super::Pod;
+use super::Workload;
 use crate::field::{Fields, Place, Problems};
 use crate::kind::{BargainingWeight, Cpu, Demand, FairnessWord, Flag, ModeWord, SmallCount, Uid};
 use crate::scalar::Object;
 
-/// A market of more pods than this is refused. Read and cleared, so many take about 2 GB; no
+/// A market of more workloads than this is refused. Read and cleared, so many take about 2 GB; no
 /// document of the size that is accepted has room for many more.
-pub const PODS_MAX: usize = 10_000_000;
+pub const WORKLOADS_MAX: usize = 10_000_000;
 
-/// So many pods are kept of a market that will be refused.
+/// So many workloads are kept of a market that will be refused.
 const KEPT_WITH_PROBLEMS: usize = 4096;
 
 /// What there is to divide, how, and among whom.
@@ -34,29 +34,30 @@ pub(super) struct ClearInput {
     /// What there is to divide, in thousandths of a core.
     #[schemars(with = "Cpu")]
     capacity_milli: Millicores,
-    /// How a congested market shares what is left above the mins: in proportion to what the pods
-    /// want above them, or by weight alone (nash). Default: the profile's; nash, except in seed.
+    /// How a congested market shares what is left above the mins: in proportion to what the
+    /// workloads want above them, or by weight alone (nash). Default: the profile's; nash, except
+    /// in seed.
     #[schemars(with = "Option<FairnessWord>")]
     fairness: Option<Fairness>,
-    /// Whether a pod gets at most what it needs. If not, everything is shared out up to the pods'
-    /// max. Default: the profile's; true.
+    /// Whether a workload gets at most what it needs. If not, everything is shared out up to the
+    /// workloads' max. Default: the profile's; true.
     #[schemars(with = "Option<Flag>")]
     demand_capped: Option<bool>,
     /// How the market stood before; kept as the label while needs are within 5 % of capacity.
     #[schemars(with = "Option<ModeWord>")]
     previous_mode: Option<Mode>,
-    /// The pods, in any order.
-    #[schemars(with = "Vec<PodInput>")]
-    pub(super) pods: Pods,
+    /// The workloads, in any order.
+    #[schemars(rename = "pods", with = "Vec<WorkloadInput>")]
+    pub(super) workloads: Workloads,
 }
 
-/// One pod.
+/// One workload.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct PodInput {
-    /// The pod's name; no two pods share one.
+struct WorkloadInput {
+    /// The workload's name; no two workloads share one.
     #[schemars(with = "Uid")]
-    uid: PodUid,
+    uid: WorkloadUid,
     /// How urgently it wants more than its min, from 0 to 1; rounded to millionths.
     #[schemars(with = "Demand")]
     demand: Ratio,
@@ -83,17 +84,17 @@ struct PodInput {
     headroom_misses: Option<u32>,
 }
 
-/// The document, with its pods already checked one by one.
+/// The document, with its workloads already checked one by one.
 pub(super) struct Document {
     pub(super) head: Object,
-    pub(super) pods: Option<Pods>,
+    pub(super) workloads: Option<Workloads>,
 }
 
-/// The pods. Those that are kept are the first ones, one per pod of the input even where there are
-/// problems, so that places agree.
+/// The workloads. Those that are kept are the first ones, one per workload of the input even where
+/// there are problems, so that places agree.
 #[derive(Default)]
-pub(super) struct Pods {
-    pods: Vec<Pod>,
+pub(super) struct Workloads {
+    workloads: Vec<Workload>,
     /// How many there were.
     count: usize,
     problems: Problems,
@@ -101,7 +102,7 @@ pub(super) struct Pods {
 
 struct DocumentVisitor;
 
-struct PodsVisitor {
+struct WorkloadsVisitor {
     most: usize,
 }
 
@@ -109,13 +110,13 @@ struct PodsVisitor {
 
 impl ClearInput {
     /// Takes the fields of the document.
-    pub(super) fn read(fields: &mut Fields<'_>, pods: Option<Pods>) -> Self {
+    pub(super) fn read(fields: &mut Fields<'_>, workloads: Option<Workloads>) -> Self {
         let capacity_milli = fields.required::<Cpu>("capacity_milli");
         let fairness = fields.optional::<FairnessWord>("fairness");
         let demand_capped = fields.optional::<Flag>("demand_capped");
         let previous_mode = fields.optional::<ModeWord>("previous_mode");
         fields.know("pods");
-        if pods.is_none() {
+        if workloads.is_none() {
             fields.problem("pods", None, || "is missing; it must be a list of pods".to_owned());
         }
         Self {
@@ -123,11 +124,11 @@ impl ClearInput {
             fairness,
             demand_capped,
             previous_mode,
-            pods: pods.unwrap_or_default(),
+            workloads: workloads.unwrap_or_default(),
         }
     }
 
-    /// What holds for all pods.
+    /// What holds for all workloads.
     pub(super) fn terms(&self, profile: &Profile) -> Terms {
         Terms {
             capacity: self.capacity_milli,
@@ -140,12 +141,12 @@ impl ClearInput {
     }
 }
 
-// === impl PodInput ===
+// === impl WorkloadInput ===
 
-impl PodInput {
+impl WorkloadInput {
     fn read(fields: &mut Fields<'_>) -> Self {
         let input = Self {
-            uid: fields.required::<Uid>("uid").unwrap_or_else(|| PodUid::new("")),
+            uid: fields.required::<Uid>("uid").unwrap_or_else(|| WorkloadUid::new("")),
             demand: fields.required::<Demand>("demand").unwrap_or_default(),
             min_milli: fields.required::<Cpu>("min_milli").unwrap_or_default(),
             max_milli: fields.required::<Cpu>("max_milli").unwrap_or(Millicores::LIMIT),
@@ -158,13 +159,13 @@ impl PodInput {
         input
     }
 
-    fn meaning(self) -> Pod {
+    fn meaning(self) -> Workload {
         let facts = SpecFacts {
             demand: self.demand,
             usage: self.usage_milli,
             headroom_misses: self.headroom_misses.unwrap_or(0),
         };
-        Pod {
+        Workload {
             uid: self.uid,
             bounds: Bounds::new(self.min_milli, self.max_milli),
             weight: self.weight.unwrap_or_default(),
@@ -190,12 +191,12 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
-        let mut document = Document { head: Object::default(), pods: None };
+        let mut document = Document { head: Object::default(), workloads: None };
         while let Some(key) = map.next_key::<Box<str>>()? {
             if *key != *"pods" {
                 document.head.add(key, &mut map)?;
-            } else if document.pods.is_none() {
-                document.pods = Some(map.next_value()?);
+            } else if document.workloads.is_none() {
+                document.workloads = Some(map.next_value()?);
             } else {
                 return Err(A::Error::custom("pods is given a second time; give it once"));
             }
@@ -204,51 +205,51 @@ impl<'de> Visitor<'de> for DocumentVisitor {
     }
 }
 
-// === impl Pods ===
+// === impl Workloads ===
 
-impl Pods {
-    /// The pods, once it is known what else is wrong.
-    pub(super) fn into_pods(self, problems: &mut Problems) -> Vec<Pod> {
+impl Workloads {
+    /// The workloads, once it is known what else is wrong.
+    pub(super) fn into_workloads(self, problems: &mut Problems) -> Vec<Workload> {
         problems.append(self.problems);
-        self.pods
+        self.workloads
     }
 
     fn add(&mut self, object: Object) {
-        let mut fields = Fields::new(Place::Pod(self.count), object, &mut self.problems);
-        let input = PodInput::read(&mut fields);
+        let mut fields = Fields::new(Place::Workload(self.count), object, &mut self.problems);
+        let input = WorkloadInput::read(&mut fields);
         fields.finish();
         self.count += 1;
         if self.problems.is_empty() || self.count <= KEPT_WITH_PROBLEMS {
-            self.pods.push(input.meaning());
-        } else if self.pods.len() > KEPT_WITH_PROBLEMS {
-            self.pods.truncate(KEPT_WITH_PROBLEMS);
-            self.pods.shrink_to_fit();
+            self.workloads.push(input.meaning());
+        } else if self.workloads.len() > KEPT_WITH_PROBLEMS {
+            self.workloads.truncate(KEPT_WITH_PROBLEMS);
+            self.workloads.shrink_to_fit();
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Pods {
+impl<'de> Deserialize<'de> for Workloads {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(PodsVisitor { most: PODS_MAX })
+        deserializer.deserialize_seq(WorkloadsVisitor { most: WORKLOADS_MAX })
     }
 }
 
-impl<'de> Visitor<'de> for PodsVisitor {
-    type Value = Pods;
+impl<'de> Visitor<'de> for WorkloadsVisitor {
+    type Value = Workloads;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of pods")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Pods, A::Error> {
-        let mut pods = Pods::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Workloads, A::Error> {
+        let mut workloads = Workloads::default();
         while let Some(object) = list.next_element::<Object>()? {
-            if pods.count == self.most {
+            if workloads.count == self.most {
                 return Err(A::Error::custom(format_args!("more than {} pods", self.most)));
             }
-            pods.add(object);
+            workloads.add(object);
         }
-        Ok(pods)
+        Ok(workloads)
     }
 }
 
@@ -258,24 +259,24 @@ mod tests {
 
     const GOOD: &str = r#"{"uid": "a", "demand": 0, "min_milli": 1, "max_milli": 2}"#;
 
-    /// Adds so many good pods and then so many bad ones; tells what is kept of them.
+    /// Adds so many good workloads and then so many bad ones; tells what is kept of them.
     fn check(good: usize, bad: usize) -> (usize, u64) {
-        let mut pods = Pods::default();
+        let mut workloads = Workloads::default();
         for json in [GOOD].repeat(good).into_iter().chain(["{}"].repeat(bad)) {
-            pods.add(serde_json::from_str(json).unwrap());
+            workloads.add(serde_json::from_str(json).unwrap());
         }
-        assert_eq!(pods.count, good + bad);
+        assert_eq!(workloads.count, good + bad);
         let mut problems = Problems::default();
-        (pods.into_pods(&mut problems).len(), problems.count())
+        (workloads.into_workloads(&mut problems).len(), problems.count())
     }
 
     #[test]
-    fn all_pods_of_a_good_market_are_kept() {
+    fn all_workloads_of_a_good_market_are_kept() {
         assert_eq!(check(10_000, 0), (10_000, 0));
     }
 
     #[test]
-    fn few_pods_of_a_bad_market_are_kept_and_all_problems_counted() {
+    fn few_workloads_of_a_bad_market_are_kept_and_all_problems_counted() {
         assert_eq!(check(0, 50_000), (KEPT_WITH_PROBLEMS, 200_000));
         assert_eq!(check(10_000, 1), (KEPT_WITH_PROBLEMS, 4));
         assert_eq!(check(10_000, 10_000), (KEPT_WITH_PROBLEMS, 40_000));
@@ -283,12 +284,12 @@ mod tests {
     }
 
     #[test]
-    fn a_market_of_too_many_pods_is_refused_however_good_they_are() {
-        let read = |pods: usize| {
-            let json = format!("[{}]", [GOOD].repeat(pods).join(","));
+    fn a_market_of_too_many_workloads_is_refused_however_good_they_are() {
+        let read = |workloads: usize| {
+            let json = format!("[{}]", [GOOD].repeat(workloads).join(","));
             let mut json = serde_json::Deserializer::from_str(&json);
-            let pods = json.deserialize_seq(PodsVisitor { most: 3 });
-            pods.map(|pods| pods.count).map_err(|error| error.to_string())
+            let workloads = json.deserialize_seq(WorkloadsVisitor { most: 3 });
+            workloads.map(|workloads| workloads.count).map_err(|error| error.to_string())
         };
         assert_eq!(read(3), Ok(3));
         let told = read(4).unwrap_err();

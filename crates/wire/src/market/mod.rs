@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use walras_core::market::{self, Bid, Clearing, Grant, Terms};
 use walras_core::need::{self, Bounds, Estimate, SpecFacts};
 use walras_core::profile::{CapRule, Profile, ProfileName};
-use walras_core::units::{Millicores, PodUid, Weight};
+use walras_core::units::{Millicores, Weight, WorkloadUid};
 
 use self::input::{ClearInput, Document};
 use crate::field::{FieldError, Fields, Place, Problems};
@@ -22,26 +22,26 @@ use crate::json::{self, ReadError};
 use crate::scalar::quote;
 use crate::schema;
 
-pub use self::input::PODS_MAX;
+pub use self::input::WORKLOADS_MAX;
 pub use self::output::ClearOutput;
 
 /// A market, ready to be cleared.
 #[derive(Clone, Debug)]
 pub struct Market {
-    /// What holds for all pods.
+    /// What holds for all workloads.
     pub terms: Terms,
     /// By which rules needs are estimated and rights count.
     profile: Profile,
-    pods: Vec<Pod>,
-    /// Places in `pods`, in uid order.
+    workloads: Vec<Workload>,
+    /// Places in `workloads`, in uid order.
     by_uid: Vec<usize>,
 }
 
-/// One pod of a market.
+/// One workload of a market.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
+pub struct Workload {
     /// Its name.
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// What it has a right to, and the most it may have.
     pub bounds: Bounds,
     /// What its claim counts for.
@@ -56,23 +56,24 @@ pub struct Pod {
 ///
 /// # Errors
 /// Whatever is wrong with the bytes, the JSON or the market in it; all mistakes of a market at
-/// once, except that in a large one with other mistakes only the first pods are searched for uids
-/// that occur twice.
+/// once, except that in a large one with other mistakes only the first workloads are searched for
+/// uids that occur twice.
 pub fn read(reader: impl Read, profile: &Profile) -> Result<Market, ReadError> {
-    let Document { head, pods } = json::document(reader)?;
+    let Document { head, workloads } = json::document(reader)?;
     let mut problems = Problems::default();
     let mut fields = Fields::new(Place::Root, head, &mut problems);
-    let input = ClearInput::read(&mut fields, pods);
+    let input = ClearInput::read(&mut fields, workloads);
     fields.finish();
     let mut terms = input.terms(profile);
-    let pods = input.pods.into_pods(&mut problems);
-    let by_uid = sort_by_uid(&pods, &mut problems);
+    let workloads = input.workloads.into_workloads(&mut problems);
+    let by_uid = sort_by_uid(&workloads, &mut problems);
     if problems.is_empty() {
         // As on a node; the documents' own price knows no unit.
         if profile.name != ProfileName::Seed {
-            terms.weight_unit = market::mean_weight(pods.iter().map(|pod| pod.weight));
+            terms.weight_unit =
+                market::mean_weight(workloads.iter().map(|workload| workload.weight));
         }
-        Ok(Market { terms, profile: profile.clone(), pods, by_uid })
+        Ok(Market { terms, profile: profile.clone(), workloads, by_uid })
     } else {
         Err(ReadError::Invalid(problems))
     }
@@ -85,9 +86,9 @@ pub fn schema() -> Value {
 }
 
 /// Sorts places by uid, and notes uids that occur twice.
-fn sort_by_uid(pods: &[Pod], problems: &mut Problems) -> Vec<usize> {
-    let uid = |place: usize| pods[place].uid.as_str();
-    let mut by_uid: Vec<usize> = (0..pods.len()).collect();
+fn sort_by_uid(workloads: &[Workload], problems: &mut Problems) -> Vec<usize> {
+    let uid = |place: usize| workloads[place].uid.as_str();
+    let mut by_uid: Vec<usize> = (0..workloads.len()).collect();
     by_uid.sort_unstable_by(|&a, &b| uid(a).cmp(uid(b)).then(a.cmp(&b)));
     let mut repeats: Vec<(usize, usize)> = Vec::new();
     let mut first = 0;
@@ -96,14 +97,14 @@ fn sort_by_uid(pods: &[Pod], problems: &mut Problems) -> Vec<usize> {
         if uid(place) != uid(by_uid[first]) {
             first = rank;
         } else if !uid(place).is_empty() {
-            // That a pod has no name at all was noted when it was read.
+            // That a workload has no name at all was noted when it was read.
             repeats.push((place, by_uid[first]));
         }
     }
     repeats.sort_unstable();
     for (place, first) in repeats {
         problems.add(|| FieldError {
-            path: Place::Pod(place).path("uid"),
+            path: Place::Workload(place).path("uid"),
             value: Some(quote(uid(place))),
             problem: format!("is already the uid of pods[{first}]"),
         });
@@ -114,16 +115,17 @@ fn sort_by_uid(pods: &[Pod], problems: &mut Problems) -> Vec<usize> {
 // === impl Market ===
 
 impl Market {
-    /// The pods, in the order of the input.
+    /// The workloads, in the order of the input.
     #[must_use]
-    pub fn pods(&self) -> &[Pod] {
-        &self.pods
+    pub fn workloads(&self) -> &[Workload] {
+        &self.workloads
     }
 
     /// Divides the capacity. The grants are in the order of the input.
     #[must_use]
     pub fn clear(&self) -> Clearing {
-        let bids: Vec<Bid> = self.by_uid.iter().map(|&place| self.bid(&self.pods[place])).collect();
+        let bids: Vec<Bid> =
+            self.by_uid.iter().map(|&place| self.bid(&self.workloads[place])).collect();
         let mut clearing = market::clear(&self.terms, &bids);
         let mut grants = clearing.grants.clone();
         for (&place, grant) in self.by_uid.iter().zip(&clearing.grants) {
@@ -133,27 +135,27 @@ impl Market {
         clearing
     }
 
-    /// What a pod needs, and what that was made of.
+    /// What a workload needs, and what that was made of.
     #[must_use]
-    pub fn estimate(&self, pod: &Pod) -> Estimate {
-        let Some(given) = pod.given else {
-            return need::at_a_look(&self.profile, pod.bounds, &pod.facts);
+    pub fn estimate(&self, workload: &Workload) -> Estimate {
+        let Some(given) = workload.given else {
+            return need::at_a_look(&self.profile, workload.bounds, &workload.facts);
         };
-        let least = if self.lends() { Millicores::ZERO } else { pod.bounds.min() };
-        Estimate::given(Bounds::new(least, pod.bounds.max()), given)
+        let least = if self.lends() { Millicores::ZERO } else { workload.bounds.min() };
+        Estimate::given(Bounds::new(least, workload.bounds.max()), given)
     }
 
-    /// What a pod brings to the market.
+    /// What a workload brings to the market.
     #[must_use]
-    pub fn bid(&self, pod: &Pod) -> Bid {
-        let need = self.estimate(pod).need;
-        Bid::by_right(self.profile.cap_rule, pod.bounds, need, pod.weight)
+    pub fn bid(&self, workload: &Workload) -> Bid {
+        let need = self.estimate(workload).need;
+        Bid::by_right(self.profile.cap_rule, workload.bounds, need, workload.weight)
     }
 
-    /// How much of its right a pod does not need, and others may use meanwhile.
+    /// How much of its right a workload does not need, and others may use meanwhile.
     #[must_use]
-    pub fn lent(&self, pod: &Pod) -> Millicores {
-        pod.bounds.min().saturating_sub(self.bid(pod).need())
+    pub fn lent(&self, workload: &Workload) -> Millicores {
+        workload.bounds.min().saturating_sub(self.bid(workload).need())
     }
 
     /// Whether a right that is not needed is lent to others.
@@ -162,12 +164,12 @@ impl Market {
         self.profile.cap_rule == CapRule::Loose
     }
 
-    /// The pods with what they got in `clearing`, in the order of the input.
+    /// The workloads with what they got in `clearing`, in the order of the input.
     pub fn granted<'a>(
         &'a self,
         clearing: &'a Clearing,
-    ) -> impl Iterator<Item = (&'a Pod, &'a Grant)> {
-        self.pods.iter().zip(&clearing.grants)
+    ) -> impl Iterator<Item = (&'a Workload, &'a Grant)> {
+        self.workloads.iter().zip(&clearing.grants)
     }
 }
 
@@ -181,26 +183,27 @@ mod tests {
         match read(json.as_bytes(), &Profile::SEED) {
             Ok(market) => {
                 let clearing = market.clear();
-                let pods = market.granted(&clearing);
-                let pods = pods.map(|(pod, grant)| format!(" {}={}", pod.uid, grant.amount));
-                format!("{}:{}", clearing.mode, pods.collect::<String>())
+                let workloads = market.granted(&clearing);
+                let workloads = workloads
+                    .map(|(workload, grant)| format!(" {}={}", workload.uid, grant.amount));
+                format!("{}:{}", clearing.mode, workloads.collect::<String>())
             }
             Err(error) => error.to_string(),
         }
     }
 
-    fn check_pods(pods: &str) -> String {
-        check(&format!("{{\"capacity_milli\": 1000, \"pods\": [{pods}]}}"))
+    fn check_workloads(workloads: &str) -> String {
+        check(&format!("{{\"capacity_milli\": 1000, \"pods\": [{workloads}]}}"))
     }
 
     #[test]
-    fn pods_come_back_in_the_order_of_the_input() {
-        let pod = |uid: &str| {
+    fn workloads_come_back_in_the_order_of_the_input() {
+        let workload = |uid: &str| {
             format!(r#"{{"uid": "{uid}", "demand": 1, "min_milli": 0, "max_milli": 1000}}"#)
         };
         // Three equal claims to 1000m: the odd millicore goes to the first in uid order.
-        let pods = [pod("c"), pod("a"), pod("b")].join(",");
-        assert_eq!(check_pods(&pods), "congested: c=333m a=334m b=333m");
+        let workloads = [workload("c"), workload("a"), workload("b")].join(",");
+        assert_eq!(check_workloads(&workloads), "congested: c=333m a=334m b=333m");
     }
 
     #[test]
@@ -210,15 +213,27 @@ mod tests {
 
     #[test]
     fn a_need_that_is_given_is_brought_within_the_bounds() {
-        let pod = r#"{"uid": "a", "demand": 0, "min_milli": 100, "max_milli": 400,"#;
-        assert_eq!(check_pods(&format!("{pod} \"need_milli\": 250}}")), "uncongested: a=250m");
-        assert_eq!(check_pods(&format!("{pod} \"need_milli\": 9999}}")), "uncongested: a=400m");
-        assert_eq!(check_pods(&format!("{pod} \"need_milli\": null}}")), "uncongested: a=110m");
-        assert_eq!(check_pods(&format!("{pod} \"usage_milli\": 200}}")), "uncongested: a=260m");
+        let workload = r#"{"uid": "a", "demand": 0, "min_milli": 100, "max_milli": 400,"#;
+        assert_eq!(
+            check_workloads(&format!("{workload} \"need_milli\": 250}}")),
+            "uncongested: a=250m"
+        );
+        assert_eq!(
+            check_workloads(&format!("{workload} \"need_milli\": 9999}}")),
+            "uncongested: a=400m"
+        );
+        assert_eq!(
+            check_workloads(&format!("{workload} \"need_milli\": null}}")),
+            "uncongested: a=110m"
+        );
+        assert_eq!(
+            check_workloads(&format!("{workload} \"usage_milli\": 200}}")),
+            "uncongested: a=260m"
+        );
     }
 
     #[test]
-    fn what_holds_for_all_pods_is_read() {
+    fn what_holds_for_all_workloads_is_read() {
         let market = read(
             &br#"{"capacity_milli": 7, "fairness": "nash", "demand_capped": false,
                  "previous_mode": "congested", "pods": []}"#[..],
@@ -278,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn three_pods_of_one_name_are_two_problems() {
-        let pod = r#"{"uid": "a", "demand": 0, "min_milli": 1, "max_milli": 2}"#;
-        let told = check_pods(&[pod, pod, pod].join(","));
+    fn three_workloads_of_one_name_are_two_problems() {
+        let workload = r#"{"uid": "a", "demand": 0, "min_milli": 1, "max_milli": 2}"#;
+        let told = check_workloads(&[workload, workload, workload].join(","));
         assert_eq!(
             told,
             "2 problems\n  \
@@ -322,7 +337,7 @@ mod tests {
     fn the_schema_and_the_reader_know_the_same_fields() {
         let schema = &schema()["input"];
         check_fields(schema, |fields| Value::Object(fields.clone()));
-        let pod = &schema["$defs"]["PodInput"];
-        check_fields(pod, |fields| json!({ "capacity_milli": 1, "pods": [fields] }));
+        let workload = &schema["$defs"]["WorkloadInput"];
+        check_fields(workload, |fields| json!({ "capacity_milli": 1, "pods": [fields] }));
     }
 }

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use walras_core::market::{Clearing, Mode, Reason};
 use walras_core::need::NeedFrom;
-use walras_core::units::{Millicores, PodUid};
+use walras_core::units::{Millicores, WorkloadUid};
 
 use super::Market;
 use crate::kind::{Cpu, ModeWord, Uid};
@@ -29,7 +29,7 @@ pub struct ClearOutput<'a> {
     /// What there was to divide.
     #[schemars(with = "Cpu")]
     capacity_milli: Millicores,
-    /// The sum of what pods cannot be bargained below: their mins, or what they need of them.
+    /// The sum of what workloads cannot be bargained below: their mins, or what they need of them.
     #[schemars(with = "u64")]
     total_min_milli: Millicores,
     /// The sum of all needs.
@@ -38,18 +38,19 @@ pub struct ClearOutput<'a> {
     /// The sum of all allocations; never above capacity.
     #[schemars(with = "Cpu")]
     total_allocation_milli: Millicores,
-    /// What each pod gets, in the order of the input.
-    pods: Vec<PodOutput<'a>>,
+    /// What each workload gets, in the order of the input.
+    #[serde(rename = "pods")]
+    workloads: Vec<WorkloadOutput<'a>>,
 }
 
-/// What one pod gets.
+/// What one workload gets.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-struct PodOutput<'a> {
-    /// The pod's name, as in the input.
+struct WorkloadOutput<'a> {
+    /// The workload's name, as in the input.
     #[serde(serialize_with = "as_text")]
     #[schemars(with = "Uid")]
-    uid: &'a PodUid,
+    uid: &'a WorkloadUid,
     /// What it needs, within its bounds; its max where needs do not cap.
     #[schemars(with = "Cpu")]
     need_milli: Millicores,
@@ -92,7 +93,7 @@ const REASONS: [Reason; 9] = [
     Reason::IfAllAsked,
 ];
 
-fn as_text<S: Serializer>(uid: &PodUid, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(uid: &WorkloadUid, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(uid.as_str())
 }
 
@@ -102,11 +103,11 @@ impl<'a> ClearOutput<'a> {
     /// What is written about a clearing of `market`.
     #[must_use]
     pub fn new(market: &'a Market, clearing: &'a Clearing) -> Self {
-        let pods = market.granted(clearing).map(|(pod, grant)| PodOutput {
-            uid: &pod.uid,
+        let workloads = market.granted(clearing).map(|(workload, grant)| WorkloadOutput {
+            uid: &workload.uid,
             need_milli: grant.need,
-            need_from: market.estimate(pod).from.code(),
-            lent_milli: market.lent(pod),
+            need_from: market.estimate(workload).from.code(),
+            lent_milli: market.lent(workload),
             allocation_milli: grant.amount,
             cut_ratio: grant.cut().to_f64(),
             reduction_ratio: grant.reduction.to_f64(),
@@ -120,7 +121,7 @@ impl<'a> ClearOutput<'a> {
             total_min_milli: clearing.total_min,
             total_need_milli: clearing.total_need,
             total_allocation_milli: clearing.total_grant,
-            pods: pods.collect(),
+            workloads: workloads.collect(),
         }
     }
 }

@@ -3,14 +3,14 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use walras_core::demand::Sample;
 use walras_core::node::{Allocatable, Loop, MachineSample};
-use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Span, WorkloadUid};
 
-use super::{Config, PodAdded};
+use super::{Config, WorkloadAdded};
 use crate::field::{Fields, Place, Problems};
 use crate::json::{self, ReadError};
 use crate::kind::{
-    Counter, Cpu, Flag, Kind, LoopWord, Microseconds, Milliseconds, TABLE_BYTES_MAX, TableHex, Uid,
-    Workload, word,
+    Counter, Cpu, Family, Flag, Kind, LoopWord, Microseconds, Milliseconds, TABLE_BYTES_MAX,
+    TableHex, Uid, word,
 };
 use crate::scalar::{Object, Scalar};
 
@@ -28,46 +28,46 @@ pub struct Fact {
 pub enum Event {
     /// The node and its market were set up.
     Config(Box<Config>),
-    /// A pod arrived.
-    PodAdded(PodAdded),
-    /// A pod's counters were read.
+    /// A workload arrived.
+    WorkloadAdded(WorkloadAdded),
+    /// A workload's counters were read.
     Sample(SampleTaken),
     /// The machine's counters were read.
     Machine(MachineTaken),
-    /// A pod is gone.
-    PodRemoved(PodRemoved),
+    /// A workload is gone.
+    WorkloadRemoved(WorkloadRemoved),
     /// A loop ticked.
     Tick(Tick),
     /// The node has another capacity.
     Capacity(Capacity),
     /// A limit was seen to be in force.
     Applied(Applied),
-    /// A pod was found to miss its latency target, or to meet it again.
+    /// A workload was found to miss its latency target, or to meet it again.
     Latency(Latency),
-    /// A pod was found to have another limit than the one last decided.
+    /// A workload was found to have another limit than the one last decided.
     Found(Found),
     /// A learned table was brought back from where it was saved.
     TableRestored(TableRestored),
-    /// What a workload used was brought back from where it was saved.
+    /// What a family used was brought back from where it was saved.
     UseRestored(UseRestored),
     /// What requests may add up to is another.
     Allocatable(AllocatableTold),
 }
 
-/// A pod's counters were read, as the kernel has them in `cpu.stat` and `cpu.pressure`.
+/// A workload's counters were read, as the kernel has them in `cpu.stat` and `cpu.pressure`.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SampleTaken {
     /// Whose.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// CPU time used so far.
     #[schemars(with = "Microseconds")]
     pub usage_usec: Span,
     /// Time spent throttled so far, summed over CPUs.
     #[schemars(with = "Microseconds")]
     pub throttled_usec: Span,
-    /// Periods so far in which the pod wanted to run.
+    /// Periods so far in which the workload wanted to run.
     #[schemars(with = "Counter")]
     pub nr_periods: u64,
     /// Those of them in which it was throttled.
@@ -78,32 +78,33 @@ pub struct SampleTaken {
     pub stalled_usec: Option<Span>,
 }
 
-/// The machine's counters were read: CPU time over all CPUs that pods may use.
+/// The machine's counters were read: CPU time over all CPUs that workloads may use.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct MachineTaken {
-    /// CPU time in which nobody ran so far.
+    /// CPU time that was idle so far.
     #[schemars(with = "Microseconds")]
     pub idle_usec: Span,
-    /// CPU time in which somebody ran so far.
+    /// CPU time that was used so far.
     #[schemars(with = "Microseconds")]
     pub busy_usec: Span,
 }
 
-/// A pod is gone.
+/// A workload is gone.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub struct PodRemoved {
+pub struct WorkloadRemoved {
     /// Which.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
 }
 
 /// A loop ticked: this is when things are decided.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Tick {
-    /// The fast loop only raises limits of pods that are held back; the slow one clears the market.
+    /// The fast loop only raises limits of workloads that are held back; the slow one clears the
+    /// market.
     #[schemars(with = "LoopWord")]
     pub r#loop: Loop,
 }
@@ -117,35 +118,35 @@ pub struct Capacity {
     pub capacity_milli: Millicores,
 }
 
-/// The limit last decided for a pod was seen to be in force.
+/// The limit last decided for a workload was seen to be in force.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Applied {
     /// Whose.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
 }
 
-/// A pod was found to miss its latency target, or to meet it again.
+/// A workload was found to miss its latency target, or to meet it again.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Latency {
     /// Which.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// Whether it misses it.
     #[schemars(with = "Flag")]
     pub missed: bool,
 }
 
-/// A pod was found to have another limit than the one last decided: a change failed, was not
-/// carried out, or somebody else made one.
+/// A workload was found to have another limit than the one last decided: a change failed, was not
+/// carried out, or another process made one.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Found {
     /// Which.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// The limit in force.
     #[schemars(with = "Cpu")]
     pub limit_milli: Millicores,
@@ -157,21 +158,21 @@ pub struct Found {
 #[schemars(deny_unknown_fields)]
 pub struct TableRestored {
     /// Whose.
-    #[schemars(with = "Workload")]
-    pub workload: WorkloadKey,
+    #[schemars(rename = "workload", with = "Family")]
+    pub family: FamilyKey,
     /// The bytes that were saved, each as two digits. They need not be a table.
     #[schemars(with = "TableHex")]
     pub saved_hex: Vec<u8>,
 }
 
-/// What a workload used was brought back from where it was saved. What cannot be understood is left
+/// What a family used was brought back from where it was saved. What cannot be understood is left
 /// out.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct UseRestored {
     /// Whose.
-    #[schemars(with = "Workload")]
-    pub workload: WorkloadKey,
+    #[schemars(rename = "workload", with = "Family")]
+    pub family: FamilyKey,
     /// The bytes that were saved, each as two digits. They need not be a record.
     #[schemars(with = "TableHex")]
     pub saved_hex: Vec<u8>,
@@ -181,7 +182,7 @@ pub struct UseRestored {
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct AllocatableTold {
-    /// What the node has for pods, whatever is kept back of it.
+    /// What the node has for workloads, whatever is kept back of it.
     #[schemars(with = "Cpu")]
     pub allocatable_milli: Millicores,
     /// What those request that are not sized.
@@ -193,10 +194,10 @@ pub struct AllocatableTold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FactType {
     Config,
-    PodAdded,
+    WorkloadAdded,
     Sample,
     Machine,
-    PodRemoved,
+    WorkloadRemoved,
     Tick,
     Capacity,
     Applied,
@@ -236,10 +237,10 @@ pub fn parse_line(bytes: &[u8], number: u64) -> Result<Fact, ReadError> {
 impl FactType {
     pub(super) const ALL: [Self; 13] = [
         Self::Config,
-        Self::PodAdded,
+        Self::WorkloadAdded,
         Self::Sample,
         Self::Machine,
-        Self::PodRemoved,
+        Self::WorkloadRemoved,
         Self::Tick,
         Self::Capacity,
         Self::Applied,
@@ -253,10 +254,10 @@ impl FactType {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
-            Self::PodAdded => "pod_added",
+            Self::WorkloadAdded => "pod_added",
             Self::Sample => "sample",
             Self::Machine => "machine",
-            Self::PodRemoved => "pod_removed",
+            Self::WorkloadRemoved => "pod_removed",
             Self::Tick => "tick",
             Self::Capacity => "capacity",
             Self::Applied => "applied",
@@ -276,10 +277,10 @@ impl FactType {
     pub(super) fn schema(self, generator: &mut SchemaGenerator) -> Schema {
         match self {
             Self::Config => Config::json_schema(generator),
-            Self::PodAdded => PodAdded::json_schema(generator),
+            Self::WorkloadAdded => WorkloadAdded::json_schema(generator),
             Self::Sample => SampleTaken::json_schema(generator),
             Self::Machine => MachineTaken::json_schema(generator),
-            Self::PodRemoved => PodRemoved::json_schema(generator),
+            Self::WorkloadRemoved => WorkloadRemoved::json_schema(generator),
             Self::Tick => Tick::json_schema(generator),
             Self::Capacity => Capacity::json_schema(generator),
             Self::Applied => Applied::json_schema(generator),
@@ -294,15 +295,15 @@ impl FactType {
     fn read(self, fields: &mut Fields<'_>) -> Option<Event> {
         Some(match self {
             Self::Config => Event::Config(Box::new(Config::read(fields)?)),
-            Self::PodAdded => Event::PodAdded(PodAdded::read(fields)?),
+            Self::WorkloadAdded => Event::WorkloadAdded(WorkloadAdded::read(fields)?),
             Self::Sample => Event::Sample(SampleTaken::read(fields)?),
             Self::Machine => {
                 let idle = fields.required::<Microseconds>("idle_usec");
                 let busy = fields.required::<Microseconds>("busy_usec");
                 Event::Machine(MachineTaken { idle_usec: idle?, busy_usec: busy? })
             }
-            Self::PodRemoved => {
-                Event::PodRemoved(PodRemoved { uid: fields.required::<Uid>("uid")? })
+            Self::WorkloadRemoved => {
+                Event::WorkloadRemoved(WorkloadRemoved { uid: fields.required::<Uid>("uid")? })
             }
             Self::Tick => Event::Tick(Tick { r#loop: fields.required::<LoopWord>("loop")? }),
             Self::Capacity => {
@@ -321,14 +322,14 @@ impl FactType {
                 Event::Found(Found { uid: uid?, limit_milli: limit? })
             }
             Self::TableRestored => {
-                let workload = fields.required::<Workload>("workload");
+                let family = fields.required::<Family>("workload");
                 let saved = fields.required::<TableHex>("saved_hex");
-                Event::TableRestored(TableRestored { workload: workload?, saved_hex: saved? })
+                Event::TableRestored(TableRestored { family: family?, saved_hex: saved? })
             }
             Self::UseRestored => {
-                let workload = fields.required::<Workload>("workload");
+                let family = fields.required::<Family>("workload");
                 let saved = fields.required::<TableHex>("saved_hex");
-                Event::UseRestored(UseRestored { workload: workload?, saved_hex: saved? })
+                Event::UseRestored(UseRestored { family: family?, saved_hex: saved? })
             }
             Self::Allocatable => {
                 let size = fields.required::<Cpu>("allocatable_milli");
@@ -372,9 +373,9 @@ impl TableRestored {
     /// The table that was saved as these bytes. Of what is too long for a table, only as much is
     /// kept as makes it too long.
     #[must_use]
-    pub fn new(workload: WorkloadKey, saved: &[u8]) -> Self {
+    pub fn new(family: FamilyKey, saved: &[u8]) -> Self {
         let saved = saved.get(..TABLE_BYTES_MAX).unwrap_or(saved);
-        Self { workload, saved_hex: saved.to_vec() }
+        Self { family, saved_hex: saved.to_vec() }
     }
 }
 
@@ -384,9 +385,9 @@ impl UseRestored {
     /// The record that was saved as these bytes. Of what is too long for one, only as much is kept
     /// as makes it too long.
     #[must_use]
-    pub fn new(workload: WorkloadKey, saved: &[u8]) -> Self {
+    pub fn new(family: FamilyKey, saved: &[u8]) -> Self {
         let saved = saved.get(..TABLE_BYTES_MAX).unwrap_or(saved);
-        Self { workload, saved_hex: saved.to_vec() }
+        Self { family, saved_hex: saved.to_vec() }
     }
 }
 
@@ -459,7 +460,8 @@ mod tests {
         );
         assert_eq!(
             check(r#"{"type": "latency", "at_ms": 0, "uid": "a", "missed": true}"#),
-            "Fact { at: Moment(0), event: Latency(Latency { uid: PodUid(\"a\"), missed: true }) }"
+            "Fact { at: Moment(0), event: Latency(Latency { uid: WorkloadUid(\"a\"), \
+             missed: true }) }"
         );
     }
 

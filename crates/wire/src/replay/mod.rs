@@ -5,10 +5,10 @@
 
 mod config;
 mod fact;
-mod pod;
 mod run;
 mod tick;
 mod told;
+mod workload;
 mod write;
 
 use schemars::{Schema, SchemaGenerator};
@@ -20,12 +20,12 @@ use crate::schema;
 
 pub use self::config::Config;
 pub use self::fact::{
-    AllocatableTold, Applied, Capacity, Event, Fact, Found, Latency, MachineTaken, PodRemoved,
-    SampleTaken, TableRestored, Tick, UseRestored, parse_line,
+    AllocatableTold, Applied, Capacity, Event, Fact, Found, Latency, MachineTaken, SampleTaken,
+    TableRestored, Tick, UseRestored, WorkloadRemoved, parse_line,
 };
-pub use self::pod::PodAdded;
 pub use self::run::{Replay, Ticked};
 pub use self::tick::TickLine;
+pub use self::workload::WorkloadAdded;
 pub use self::write::write_line;
 
 /// The JSON Schema of one line of a replay, and of one line about a tick.

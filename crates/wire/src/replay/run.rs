@@ -1,8 +1,8 @@
 //! Gives the facts of a replay to a node's market, one by one, and checks that they make sense in
 //! this order.
 //!
-//! The config comes first and only once, and time never runs backwards. A fact about a pod that is
-//! not here is fine, and so is a pod that arrives a second time: the core notes both.
+//! The config comes first and only once, and time never runs backwards. A fact about a workload
+//! that is not here is fine, and so is a workload that arrives a second time: the core notes both.
 
 use walras_core::node::{Node, Outcome};
 use walras_core::units::Moment;
@@ -100,9 +100,9 @@ impl FactType {
     const fn of(event: &Event) -> Self {
         match event {
             Event::Config(_) => Self::Config,
-            Event::PodAdded(_) => Self::PodAdded,
+            Event::WorkloadAdded(_) => Self::WorkloadAdded,
             Event::Sample(_) => Self::Sample,
-            Event::PodRemoved(_) => Self::PodRemoved,
+            Event::WorkloadRemoved(_) => Self::WorkloadRemoved,
             Event::Tick(_) => Self::Tick,
             Event::Capacity(_) => Self::Capacity,
             Event::Applied(_) => Self::Applied,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_arrives_again_starts_afresh() {
+    fn a_workload_that_arrives_again_starts_afresh() {
         let gone = r#"{"type": "pod_removed", "at_ms": 0, "uid": "web"}"#;
         let tick = r#"{"type": "tick", "loop": "fast", "at_ms": 0}"#;
         assert_eq!(check(&[CONFIG, WEB, gone, WEB, tick]), "0 []\n");
@@ -191,9 +191,9 @@ mod tests {
         let config = LearnConfig::DEFAULT;
         let saved = QTable::new(42, &config).save();
         let hex: String = saved.bytes().map(|byte| format!("{byte:02X}")).collect();
-        let restored = |workload: &str, hex: &str| {
+        let restored = |family: &str, hex: &str| {
             format!(
-                r#"{{"type": "table_restored", "at_ms": 0, "workload": "{workload}",
+                r#"{{"type": "table_restored", "at_ms": 0, "workload": "{family}",
                      "saved_hex": "{hex}"}}"#
             )
         };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workload_used_is_brought_back() {
+    fn what_a_family_used_is_brought_back() {
         let mut record = UseRecord::default();
         record.window_passed(&[Millicores::new(70)]);
         let hex: String = record.save().bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fact_about_a_pod_that_is_not_here_is_noted() {
+    fn a_fact_about_a_workload_that_is_not_here_is_noted() {
         let told = check(&[
             CONFIG,
             r#"{"type": "pod_removed", "at_ms": 0, "uid": "a"}"#,

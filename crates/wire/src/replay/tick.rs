@@ -31,11 +31,11 @@ pub struct TickLine {
     notes: Vec<String>,
 }
 
-/// What is to be done to one pod, all of it at once.
+/// What is to be done to one workload, all of it at once.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct ActionLine {
-    /// The pod.
+    /// The workload.
     #[schemars(with = "Uid")]
     uid: String,
     /// The cap to set.

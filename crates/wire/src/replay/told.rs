@@ -4,8 +4,8 @@ use walras_core::node;
 use walras_core::units::Moment;
 
 use super::{
-    Applied, Capacity, Event, Found, Latency, MachineTaken, PodAdded, PodRemoved, SampleTaken,
-    TableRestored, Tick, UseRestored,
+    Applied, Capacity, Event, Found, Latency, MachineTaken, SampleTaken, TableRestored, Tick,
+    UseRestored, WorkloadAdded, WorkloadRemoved,
 };
 
 impl Event {
@@ -14,10 +14,10 @@ impl Event {
     pub fn told(&self, at: Moment) -> Option<node::Fact> {
         Some(match self {
             Self::Config(_) => return None,
-            Self::PodAdded(pod) => node::Fact::PodAdded(Box::new(pod.facts())),
+            Self::WorkloadAdded(workload) => node::Fact::WorkloadAdded(Box::new(workload.facts())),
             Self::Sample(taken) => node::Fact::Sampled(taken.uid.clone(), taken.sample(at)),
             Self::Machine(machine) => node::Fact::MachineSampled(machine.sample(at)),
-            Self::PodRemoved(pod) => node::Fact::PodRemoved(pod.uid.clone()),
+            Self::WorkloadRemoved(workload) => node::Fact::WorkloadRemoved(workload.uid.clone()),
             Self::Tick(tick) => node::Fact::Ticked(tick.r#loop),
             Self::Capacity(capacity) => node::Fact::CapacityChanged(capacity.capacity_milli),
             Self::Applied(applied) => node::Fact::LimitTookEffect(applied.uid.clone()),
@@ -27,13 +27,13 @@ impl Event {
             Self::Latency(Latency { uid, missed }) => {
                 node::Fact::LatencyJudged { uid: uid.clone(), missed: *missed }
             }
-            Self::TableRestored(TableRestored { workload, saved_hex }) => {
-                let (workload, saved) = (workload.clone(), saved_hex.clone());
-                node::Fact::TableRestored { workload, saved }
+            Self::TableRestored(TableRestored { family, saved_hex }) => {
+                let (family, saved) = (family.clone(), saved_hex.clone());
+                node::Fact::TableRestored { family, saved }
             }
-            Self::UseRestored(UseRestored { workload, saved_hex }) => {
-                let (workload, saved) = (workload.clone(), saved_hex.clone());
-                node::Fact::UseRestored { workload, saved }
+            Self::UseRestored(UseRestored { family, saved_hex }) => {
+                let (family, saved) = (family.clone(), saved_hex.clone());
+                node::Fact::UseRestored { family, saved }
             }
             Self::Allocatable(told) => node::Fact::AllocatableChanged(told.told()),
         })
@@ -43,8 +43,12 @@ impl Event {
 impl From<&node::Fact> for Event {
     fn from(fact: &node::Fact) -> Self {
         match fact {
-            node::Fact::PodAdded(pod) => Self::PodAdded(PodAdded::from(&**pod)),
-            node::Fact::PodRemoved(uid) => Self::PodRemoved(PodRemoved { uid: uid.clone() }),
+            node::Fact::WorkloadAdded(workload) => {
+                Self::WorkloadAdded(WorkloadAdded::from(&**workload))
+            }
+            node::Fact::WorkloadRemoved(uid) => {
+                Self::WorkloadRemoved(WorkloadRemoved { uid: uid.clone() })
+            }
             node::Fact::Sampled(uid, sample) => Self::Sample(SampleTaken {
                 uid: uid.clone(),
                 usage_usec: sample.usage,
@@ -67,11 +71,11 @@ impl From<&node::Fact> for Event {
             node::Fact::LimitFound { uid, limit } => {
                 Self::Found(Found { uid: uid.clone(), limit_milli: *limit })
             }
-            node::Fact::TableRestored { workload, saved } => {
-                Self::TableRestored(TableRestored::new(workload.clone(), saved))
+            node::Fact::TableRestored { family, saved } => {
+                Self::TableRestored(TableRestored::new(family.clone(), saved))
             }
-            node::Fact::UseRestored { workload, saved } => {
-                Self::UseRestored(UseRestored::new(workload.clone(), saved))
+            node::Fact::UseRestored { family, saved } => {
+                Self::UseRestored(UseRestored::new(family.clone(), saved))
             }
             node::Fact::Ticked(tick) => Self::Tick(Tick { r#loop: *tick }),
         }

@@ -1,14 +1,14 @@
 //! Writes a fact as the line that [`super::parse_line`] reads.
 //!
-//! Called by whoever records. What is written parses to the same fact, as long as its moment is a
+//! Called by recorders. What is written parses to the same fact, as long as its moment is a
 //! whole number of milliseconds. Constants that are as in the profile are left out.
 
 use std::fmt::Write;
 
 use walras_core::profile::Profile;
-use walras_core::units::{PodUid, WorkloadKey};
+use walras_core::units::{FamilyKey, WorkloadUid};
 
-use super::{Config, Event, Fact, PodAdded, SampleTaken};
+use super::{Config, Event, Fact, SampleTaken, WorkloadAdded};
 
 /// Appends the line of `fact` to `line`, with its line end.
 pub fn write_line(fact: &Fact, line: &mut String) {
@@ -25,9 +25,9 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
             begin("config")?;
             put_config(config, line)
         }
-        Event::PodAdded(pod) => {
+        Event::WorkloadAdded(workload) => {
             begin("pod_added")?;
-            put_pod(pod, line)
+            put_workload(workload, line)
         }
         Event::Sample(sample) => {
             begin("sample")?;
@@ -38,9 +38,9 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
             let (idle, busy) = (machine.idle_usec.as_us(), machine.busy_usec.as_us());
             write!(line, ",\"idle_usec\":{idle},\"busy_usec\":{busy}")
         }
-        Event::PodRemoved(pod) => {
+        Event::WorkloadRemoved(workload) => {
             begin("pod_removed")?;
-            put_uid(&pod.uid, line)
+            put_uid(&workload.uid, line)
         }
         Event::Tick(tick) => {
             begin("tick")?;
@@ -66,11 +66,11 @@ fn put(fact: &Fact, line: &mut String) -> std::fmt::Result {
         }
         Event::TableRestored(table) => {
             begin("table_restored")?;
-            put_saved(&table.workload, &table.saved_hex, line)
+            put_saved(&table.family, &table.saved_hex, line)
         }
         Event::UseRestored(record) => {
             begin("use_restored")?;
-            put_saved(&record.workload, &record.saved_hex, line)
+            put_saved(&record.family, &record.saved_hex, line)
         }
         Event::Allocatable(told) => {
             begin("allocatable")?;
@@ -95,33 +95,33 @@ fn put_config(config: &Config, line: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn put_pod(pod: &PodAdded, line: &mut String) -> std::fmt::Result {
-    put_uid(&pod.uid, line)?;
-    if let Some(workload) = &pod.workload {
-        write!(line, ",\"workload\":{}", quoted(workload.as_str()))?;
+fn put_workload(workload: &WorkloadAdded, line: &mut String) -> std::fmt::Result {
+    put_uid(&workload.uid, line)?;
+    if let Some(family) = &workload.family {
+        write!(line, ",\"workload\":{}", quoted(family.as_str()))?;
     }
-    let (min, max) = (pod.min_milli.get(), pod.max_milli.get());
+    let (min, max) = (workload.min_milli.get(), workload.max_milli.get());
     write!(line, ",\"min_milli\":{min},\"max_milli\":{max}")?;
-    if let Some(weight) = pod.weight {
+    if let Some(weight) = workload.weight {
         write!(line, ",\"weight\":{weight}")?;
     }
-    write!(line, ",\"limit_milli\":{}", pod.limit_milli.get())?;
-    if let Some(request) = pod.request_milli {
+    write!(line, ",\"limit_milli\":{}", workload.limit_milli.get())?;
+    if let Some(request) = workload.request_milli {
         write!(line, ",\"request_milli\":{}", request.get())?;
     }
-    if let Some(limit) = pod.came_with_limit_milli {
+    if let Some(limit) = workload.came_with_limit_milli {
         write!(line, ",\"came_with_limit_milli\":{}", limit.get())?;
     }
-    if let Some(request) = pod.came_with_request_milli {
+    if let Some(request) = workload.came_with_request_milli {
         write!(line, ",\"came_with_request_milli\":{}", request.get())?;
     }
-    if let Some(weight) = pod.came_with_weight {
+    if let Some(weight) = workload.came_with_weight {
         write!(line, ",\"came_with_weight\":{}", weight.get())?;
     }
-    if let Some(nature) = pod.nature {
+    if let Some(nature) = workload.nature {
         write!(line, ",\"nature\":\"{}\"", nature.name())?;
     }
-    if let Some(rule) = pod.request_rule {
+    if let Some(rule) = workload.request_rule {
         write!(line, ",\"request_rule\":\"{}\"", rule.name())?;
     }
     Ok(())
@@ -139,8 +139,8 @@ fn put_sample(sample: &SampleTaken, line: &mut String) -> std::fmt::Result {
     }
 }
 
-fn put_saved(workload: &WorkloadKey, saved: &[u8], line: &mut String) -> std::fmt::Result {
-    write!(line, ",\"workload\":{},\"saved_hex\":\"", quoted(workload.as_str()))?;
+fn put_saved(family: &FamilyKey, saved: &[u8], line: &mut String) -> std::fmt::Result {
+    write!(line, ",\"workload\":{},\"saved_hex\":\"", quoted(family.as_str()))?;
     for byte in saved {
         write!(line, "{byte:02x}")?;
     }
@@ -148,7 +148,7 @@ fn put_saved(workload: &WorkloadKey, saved: &[u8], line: &mut String) -> std::fm
     Ok(())
 }
 
-fn put_uid(uid: &PodUid, line: &mut String) -> std::fmt::Result {
+fn put_uid(uid: &WorkloadUid, line: &mut String) -> std::fmt::Result {
     write!(line, ",\"uid\":{}", quoted(uid.as_str()))
 }
 

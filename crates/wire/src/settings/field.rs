@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
         self.problems.append(&mut inner.problems());
     }
 
-    /// All that is wrong, with every key that nobody asked for.
+    /// All that is wrong, with every key that was not asked for.
     pub fn problems(mut self) -> Vec<Problem> {
         for name in self.table.keys() {
             let name: &str = name.get_ref();

@@ -60,7 +60,7 @@ pub struct Address;
 #[derive(Clone, Copy, Debug)]
 pub struct HostName;
 
-/// Where somebody answers by HTTP.
+/// Where a server answers by HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpAddress;
 
@@ -143,7 +143,7 @@ pub fn latency_from(number: f64) -> Option<f64> {
     (number > 0.0 && number <= 3_600_000.0).then_some(number)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "whoever asks for decimals gets the nearest")]
+#[expect(clippy::cast_precision_loss, reason = "a decimal is the nearest")]
 const fn nearest_f64(integer: i64) -> f64 {
     integer as f64
 }

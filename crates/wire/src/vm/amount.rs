@@ -157,6 +157,12 @@ impl AgentId {
         Self(bytes)
     }
 
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 16] {
+        self.0
+    }
+
     /// Reads 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

@@ -10,6 +10,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use walras_core::informant::Refusal;
 use walras_core::units::Resources;
 
 use crate::field::Problems;
@@ -182,6 +183,22 @@ pub fn read_numbered<T: DeserializeOwned>(bytes: &[u8]) -> Result<AgentMessage<T
         return Err(invalid("sequenceNumber", "0".to_owned(), problem));
     }
     Ok(message)
+}
+
+/// The status of an answer that is a refusal.
+#[must_use]
+pub const fn refusal_status(refusal: &Refusal) -> u16 {
+    match refusal {
+        Refusal::Unknown => 404,
+        Refusal::AlreadyRegistered => 409,
+        Refusal::Version { .. }
+        | Refusal::Unreachable
+        | Refusal::AnotherId { .. }
+        | Refusal::AnotherAddress { .. }
+        | Refusal::Suspended
+        | Refusal::Old { .. } => 400,
+        Refusal::TooMany => 503,
+    }
 }
 
 fn invalid(path: &str, value: String, problem: String) -> ReadError {

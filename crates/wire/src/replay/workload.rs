@@ -1,28 +1,28 @@
-//! The line of a replay that says that a pod arrived, with everything that is known of it.
+//! The line of a replay that says that a workload arrived, with everything that is known of it.
 
 use schemars::JsonSchema;
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::PodFacts;
+use walras_core::node::WorkloadFacts;
 use walras_core::request::RequestRule;
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, PodUid, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Weight, WorkloadUid};
 
 use crate::field::Fields;
 use crate::kind::{
-    BargainingWeight, Cpu, KernelWeightNumber, NatureWord, RequestWord, Uid, Workload,
+    BargainingWeight, Cpu, Family, KernelWeightNumber, NatureWord, RequestWord, Uid,
 };
 
-/// A pod arrived. One that is here already starts afresh, with these facts.
+/// A workload arrived. One that is here already starts afresh, with these facts.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub struct PodAdded {
-    /// The pod's name for as long as it lives.
+pub struct WorkloadAdded {
+    /// The workload's name for as long as it lives.
     #[schemars(with = "Uid")]
-    pub uid: PodUid,
-    /// What it has in common with the pods before and after it. Default: its uid.
-    #[schemars(with = "Option<Workload>")]
-    pub workload: Option<WorkloadKey>,
+    pub uid: WorkloadUid,
+    /// What it has in common with the workloads before and after it. Default: its uid.
+    #[schemars(rename = "workload", with = "Option<Family>")]
+    pub family: Option<FamilyKey>,
     /// The least it is granted, unless not even the mins fit.
     #[schemars(with = "Cpu")]
     pub min_milli: Millicores,
@@ -52,17 +52,17 @@ pub struct PodAdded {
     #[schemars(with = "Option<NatureWord>")]
     pub nature: Option<Nature>,
     /// What becomes of its request: it is kept, kept for an autoscaler's sake, or follows what its
-    /// workload uses. Default: kept.
+    /// family uses. Default: kept.
     #[schemars(with = "Option<RequestWord>")]
     pub request_rule: Option<RequestRule>,
 }
 
-// === impl PodAdded ===
+// === impl WorkloadAdded ===
 
-impl PodAdded {
+impl WorkloadAdded {
     pub(super) fn read(fields: &mut Fields<'_>) -> Option<Self> {
         let uid = fields.required::<Uid>("uid");
-        let workload = fields.optional::<Workload>("workload");
+        let family = fields.optional::<Family>("workload");
         let min = fields.required::<Cpu>("min_milli");
         let max = fields.required::<Cpu>("max_milli");
         let weight = fields.optional::<BargainingWeight>("weight");
@@ -82,7 +82,7 @@ impl PodAdded {
         let (uid, min_milli, max_milli, limit_milli) = (uid?, min?, max?, limit?);
         Some(Self {
             uid,
-            workload,
+            family,
             min_milli,
             max_milli,
             weight,
@@ -98,10 +98,10 @@ impl PodAdded {
 
     /// What the core is told.
     #[must_use]
-    pub fn facts(&self) -> PodFacts {
-        PodFacts {
+    pub fn facts(&self) -> WorkloadFacts {
+        WorkloadFacts {
             uid: self.uid.clone(),
-            workload: self.workload.clone(),
+            family: self.family.clone(),
             bounds: Bounds::new(self.min_milli, self.max_milli),
             weight: self.weight.unwrap_or_default(),
             limit: self.limit_milli,
@@ -118,11 +118,11 @@ impl PodAdded {
     }
 }
 
-impl From<&PodFacts> for PodAdded {
-    fn from(facts: &PodFacts) -> Self {
+impl From<&WorkloadFacts> for WorkloadAdded {
+    fn from(facts: &WorkloadFacts) -> Self {
         Self {
             uid: facts.uid.clone(),
-            workload: facts.workload.clone(),
+            family: facts.family.clone(),
             min_milli: facts.bounds.min(),
             max_milli: facts.bounds.max(),
             weight: Some(facts.weight),
