@@ -4,6 +4,7 @@
 //! everything around it is here and knows neither configuration files nor clusters.
 #![forbid(unsafe_code)]
 
+pub mod beside;
 pub mod board;
 pub mod drive;
 mod environment;

@@ -48,7 +48,7 @@ impl LogFormat {
 }
 
 /// Starts logging. Only the first call counts. What the modules in `told_by_caller` warn of is said
-/// by whoever calls them, once and in words, so it is left out unless somebody wants to know.
+/// by their callers, once and in words, so it is left out unless asked for.
 pub fn start(level: LogLevel, format: LogFormat, told_by_caller: &[&str]) {
     let level = match level {
         LogLevel::Error => Level::ERROR,
@@ -62,7 +62,7 @@ pub fn start(level: LogLevel, format: LogFormat, told_by_caller: &[&str]) {
         LogFormat::Text => layer.with_ansi(false).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
-    // Somebody who logs already goes on doing so.
+    // A logger that was installed before stays.
     tracing_subscriber::registry()
         .with(layer.with_filter(told_at(level, told_by_caller)))
         .try_init()

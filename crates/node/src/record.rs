@@ -72,8 +72,8 @@ impl RecordTo {
 }
 
 impl Recorder {
-    /// Starts a recording of a node without pods. What was in the file before is kept beside it,
-    /// under the same name with `.1` at its end.
+    /// Starts a recording of a node without workloads. What was in the file before is kept beside
+    /// it, under the same name with `.1` at its end.
     ///
     /// # Errors
     /// The file cannot be made.

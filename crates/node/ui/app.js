@@ -5,12 +5,14 @@ import {
   addTile, at, chooseTheme, fillList, listenToKeys, node, pickedByAddress, pill, setAddress, showProblems,
   tellGone, tellTile,
 } from "./page.js";
+import { Figures } from "./node.js";
 import { Plot } from "./plot.js";
 import { Pods } from "./pods.js";
 import { UNLIMITED, clock, cores, count, milli, moves, percent, price, result, span } from "./words.js";
 
 const HISTORY_EVERY_MS = 10000;
 const STORY_EVERY_MS = 2000;
+const FIGURES_EVERY_MS = 2000;
 
 const page = { state: null, heard: 0, history: null, picked: null, link: "waiting" };
 
@@ -54,8 +56,10 @@ const tiles = ["Usage", "Need", "Requests", "Idle", "Price", "Pods", "Throttled"
 
 function showState(state) {
   if (page.state && page.state.version !== state.version) return location.reload();
+  const isFirst = page.state == null;
   page.state = state;
   page.heard = performance.now();
+  if (isFirst) refreshFigures();
   const { capacity_milli: capacity, idle_milli: idle } = state;
   const of = (whole) => `of ${cores(whole)} cores`;
   tellTile(tiles[0], cores(state.usage_milli), of(capacity), state.usage_milli / capacity);
@@ -121,6 +125,21 @@ async function refreshHistory() {
     showPlots();
   } catch {
     // The stream notices a daemon that is gone, and says so.
+  }
+}
+
+// === the machine ===
+
+const figures = new Figures(at("figures"));
+
+async function refreshFigures() {
+  if (document.hidden || page.link === "gone") return;
+  if (!page.state?.telemetry) return figures.hide();
+  try {
+    figures.show(await ask("/api/v1/telemetry"));
+  } catch (error) {
+    // Who is refused has a daemon that does not look; one that is gone leaves the last figures.
+    if (error instanceof Refused) figures.hide();
   }
 }
 
@@ -245,6 +264,7 @@ function showLink(kind) {
   if (kind === "live") {
     refreshHistory();
     refreshStory();
+    refreshFigures();
   }
   tellLink();
 }
@@ -262,6 +282,7 @@ addEventListener("hashchange", () => pick(pickedByAddress()));
 connect(showState, showLink);
 setInterval(refreshHistory, HISTORY_EVERY_MS);
 setInterval(refreshStory, STORY_EVERY_MS);
+setInterval(refreshFigures, FIGURES_EVERY_MS);
 setInterval(tellLink, 1000);
 refreshHistory();
 if (pickedByAddress()) pick(pickedByAddress());

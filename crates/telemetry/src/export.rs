@@ -40,6 +40,12 @@ const NAMES: [&str; METRICS] = [
     "walras_node_packets_dropped_sec",
 ];
 
+/// What a figure is served as.
+#[must_use]
+pub fn served_as(metric: Metric) -> &'static str {
+    NAMES.get(metric.place()).copied().unwrap_or(MEASURED)
+}
+
 /// The metrics of a snapshot at `now_unix_ms`.
 #[must_use]
 pub fn prometheus(snapshot: &Snapshot, now_unix_ms: u64) -> String {

@@ -5,7 +5,8 @@
 //! [`snapshot::Snapshot`] of two looks: every [`metric::Metric`] with its source, and with the
 //! reason where it was not measured. Reading is apart from computing: [`counters::figures`] makes
 //! figures of counters and of nothing else. What `/proc` does not tell, [`ebpf::Probes`] count in
-//! the kernel where they may. For nodes without an agent, [`adapt`] reads what others measure.
+//! the kernel where they may. [`watch::Watch`] looks again and again, for a daemon. For nodes
+//! without an agent, [`adapt`] reads what others measure.
 //!
 //! `unsafe` is denied but in one small module, `hardware/syscall.rs`, for the one call to the
 //! kernel that no safe library makes.
@@ -25,3 +26,4 @@ pub mod rate;
 pub mod reading;
 pub mod sampler;
 pub mod snapshot;
+pub mod watch;

@@ -57,6 +57,11 @@ pub enum Unavailable {
         /// What.
         what: &'static str,
     },
+    /// What can be seen from here is that of a container.
+    NotOfNode {
+        /// What.
+        what: &'static str,
+    },
     /// No label and no setting says so.
     NotSaid {
         /// What.
@@ -122,6 +127,7 @@ impl fmt::Display for Unavailable {
             Self::NoHardware { what } => write!(f, "this hardware shows no {what}"),
             Self::NotAllowed { what } => write!(f, "this process may not use {what}"),
             Self::Unreadable { what } => write!(f, "{what} cannot be read"),
+            Self::NotOfNode { what } => write!(f, "{what} is not the node's"),
             Self::NotOurs { what } => write!(f, "{what} counts more than this node"),
             Self::NotSaid { what } => write!(f, "{what} is not set"),
             Self::NotReported { what } => write!(f, "{what} is not reported"),

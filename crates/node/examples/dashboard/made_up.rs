@@ -1,7 +1,8 @@
-//! A node that does not exist: pods of several characters under the real market, told to a board.
+//! A node that does not exist: workloads of several characters under the real market, told to a
+//! board.
 //!
-//! The model is as crude as it can be: a pod gets what it wants up to its limit, and is throttled
-//! in proportion to what it misses. The example and the tests of the dashboard use it.
+//! The model is as crude as it can be: a workload gets what it wants up to its limit, and is
+//! throttled in proportion to what it misses. The example and the tests of the dashboard use it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,13 +10,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use walras_core::claim::{CameWith, Nature};
 use walras_core::demand::Sample;
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, Node, PodFacts};
+use walras_core::node::{Loop, Node, WorkloadFacts};
 use walras_core::profile::Profile;
 use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
-use walras_node::board::{Board, Identity, PodKind, PodLabel, Took};
+use walras_core::units::{Millicores, Moment, Span, Weight, WorkloadUid};
+use walras_node::board::{Board, Identity, Took, WorkloadKind, WorkloadLabel};
 use walras_wire::state::ChangeResult;
+use walras_wire::telemetry::{Drops, Figure, NodeTelemetry};
 
 /// The time between two ticks.
 const TICK_MS: u64 = 200;
@@ -27,15 +29,15 @@ const PERIOD_MS: u64 = 100;
 pub(crate) struct MadeUp {
     node: Node,
     board: Arc<Board>,
-    pods: Vec<Pod>,
+    workloads: Vec<Workload>,
     rng: Rng,
     now_ms: u64,
     started_unix_ms: u64,
 }
 
 #[derive(Debug)]
-struct Pod {
-    uid: PodUid,
+struct Workload {
+    uid: WorkloadUid,
     character: Character,
     size: u64,
     phase: u64,
@@ -53,21 +55,21 @@ enum Character {
     Wave,
 }
 
-const CHARACTERS: [(Character, &str, PodKind); 6] = [
-    (Character::Bursty, "shop-frontend", PodKind::Docker),
-    (Character::Steady, "postgres", PodKind::Systemd),
-    (Character::Batch, "nightly-report", PodKind::Walras),
-    (Character::Idle, "cron", PodKind::Systemd),
-    (Character::Greedy, "video-encoder", PodKind::Podman),
-    (Character::Wave, "search", PodKind::Docker),
+const CHARACTERS: [(Character, &str, WorkloadKind); 6] = [
+    (Character::Bursty, "shop-frontend", WorkloadKind::Docker),
+    (Character::Steady, "postgres", WorkloadKind::Systemd),
+    (Character::Batch, "nightly-report", WorkloadKind::Walras),
+    (Character::Idle, "cron", WorkloadKind::Systemd),
+    (Character::Greedy, "video-encoder", WorkloadKind::Podman),
+    (Character::Wave, "search", WorkloadKind::Docker),
 ];
 
 // === impl MadeUp ===
 
 impl MadeUp {
-    /// A node with so many pods.
-    pub(crate) fn new(pods: usize) -> Self {
-        let count = u64::try_from(pods).unwrap_or(u64::MAX);
+    /// A node with so many workloads.
+    pub(crate) fn new(workloads: usize) -> Self {
+        let count = u64::try_from(workloads).unwrap_or(u64::MAX);
         let capacity = Millicores::new((count * 700).max(1000));
         let identity = Identity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -79,14 +81,15 @@ impl MadeUp {
         let mut made_up = Self {
             node: Node::new(capacity, Profile::DIRECT),
             board: Arc::new(Board::new(identity)),
-            pods: Vec::new(),
+            workloads: Vec::new(),
             rng: Rng::from_seed(7),
             now_ms: 0,
             started_unix_ms: u64::try_from(unix.as_millis()).unwrap_or_default(),
         };
-        for number in 0..pods {
+        for number in 0..workloads {
             made_up.add(number);
         }
+        made_up.board.set_telemetry(figures(made_up.started_unix_ms));
         made_up
     }
 
@@ -108,21 +111,25 @@ impl MadeUp {
     pub(crate) fn tick(&mut self) {
         self.now_ms += TICK_MS;
         let now = Moment::from_ms(self.now_ms);
-        let limits: Vec<Millicores> = self.node.pods().map(|pod| pod.in_force.limit).collect();
-        let due: Vec<PodUid> = self.node.due_for_sample(now).cloned().collect();
+        let limits: Vec<Millicores> =
+            self.node.workloads().map(|workload| workload.in_force.limit).collect();
+        let due: Vec<WorkloadUid> = self.node.due_for_sample(now).cloned().collect();
         let now_ms = self.now_ms;
-        let wants: Vec<u64> =
-            self.pods.iter_mut().map(|pod| pod.wants(now_ms, &mut self.rng)).collect();
+        let wants: Vec<u64> = self
+            .workloads
+            .iter_mut()
+            .map(|workload| workload.wants(now_ms, &mut self.rng))
+            .collect();
         let granted = wants.iter().zip(&limits).map(|(want, limit)| limit.get().min(*want));
         let all = Millicores::new(granted.sum()).max(self.node.capacity());
-        for ((pod, want), limit) in self.pods.iter_mut().zip(wants).zip(limits) {
+        for ((workload, want), limit) in self.workloads.iter_mut().zip(wants).zip(limits) {
             // Where the machine is full, everybody gets less in the same proportion.
             let got = Millicores::new(want).min(limit).share_floor(self.node.capacity(), all);
-            pod.run(Millicores::new(want), limit, got);
+            workload.run(Millicores::new(want), limit, got);
         }
         for uid in &due {
-            if let Ok(place) = self.pods.binary_search_by(|pod| pod.uid.cmp(uid)) {
-                let sample = Sample { at: now, ..self.pods[place].counters };
+            if let Ok(place) = self.workloads.binary_search_by(|workload| workload.uid.cmp(uid)) {
+                let sample = Sample { at: now, ..self.workloads[place].counters };
                 self.node.sampled(uid, sample);
             }
         }
@@ -141,7 +148,7 @@ impl MadeUp {
         self.board.tick_took(outcome.tick, took);
     }
 
-    fn result_of(&self, uid: &PodUid) -> ChangeResult {
+    fn result_of(&self, uid: &WorkloadUid) -> ChangeResult {
         if uid.as_str().ends_with("13") {
             ChangeResult::Failed("cpu.max cannot be written: read-only file system".to_owned())
         } else {
@@ -151,14 +158,14 @@ impl MadeUp {
 
     fn add(&mut self, number: usize) {
         let (character, name, kind) = CHARACTERS[number % CHARACTERS.len()];
-        let uid = PodUid::new(&format!("{}/{number:03}", kind.name()));
+        let uid = WorkloadUid::new(&format!("{}/{number:03}", kind.name()));
         let round = number / CHARACTERS.len();
         let name = if round == 0 { name.to_owned() } else { format!("{name}-{round}") };
         let size = 300 + self.rng.below(700);
         let limit = Millicores::new(size);
-        let facts = PodFacts {
+        let facts = WorkloadFacts {
             uid: uid.clone(),
-            workload: None,
+            family: None,
             bounds: Bounds::new(Millicores::new(50), Millicores::new(size * 3)),
             weight: if number.is_multiple_of(7) { Weight::from_thousandths(2000) } else { None }
                 .unwrap_or_default(),
@@ -168,25 +175,31 @@ impl MadeUp {
             nature: Nature::Unknown,
             request_rule: RequestRule::Kept,
         };
-        let label = PodLabel {
+        let label = WorkloadLabel {
             name,
             kind,
             original_limit: (number % 4 != 3).then_some(limit),
             target_latency_ms: number.is_multiple_of(6).then_some(50.0),
         };
-        self.board.pod_added(&facts, label);
-        self.node.pod_added(facts, Moment::from_ms(self.now_ms));
+        self.board.workload_added(&facts, label);
+        self.node.workload_added(facts, Moment::from_ms(self.now_ms));
         let phase = self.rng.below(600_000);
-        let pod =
-            Pod { uid, character, size, phase, burst_until_ms: 0, counters: Sample::default() };
-        let place = self.pods.binary_search_by(|other| other.uid.cmp(&pod.uid));
-        self.pods.insert(place.unwrap_or_else(|place| place), pod);
+        let workload = Workload {
+            uid,
+            character,
+            size,
+            phase,
+            burst_until_ms: 0,
+            counters: Sample::default(),
+        };
+        let place = self.workloads.binary_search_by(|other| other.uid.cmp(&workload.uid));
+        self.workloads.insert(place.unwrap_or_else(|place| place), workload);
     }
 }
 
-// === impl Pod ===
+// === impl Workload ===
 
-impl Pod {
+impl Workload {
     fn run(&mut self, want: Millicores, limit: Millicores, got: Millicores) {
         let periods = if got > Millicores::ZERO { TICK_MS / PERIOD_MS } else { 0 };
         let counters = &mut self.counters;
@@ -222,5 +235,37 @@ impl Pod {
                 if bursting { size * 8 / 5 } else { size * (20 + rng.below(15)) / 100 }
             }
         }
+    }
+}
+
+/// Figures of the machine, some of them measured.
+fn figures(taken_unix_ms: u64) -> NodeTelemetry {
+    let figure = |name: &str, unit: &str, found: Result<f64, &str>| Figure {
+        name: name.to_owned(),
+        metric: format!("made_up_{name}"),
+        about: "Made up.".to_owned(),
+        unit: unit.to_owned(),
+        feature: true,
+        value: found.ok(),
+        unavailable: found.err().map(str::to_owned),
+        source: "made up".to_owned(),
+    };
+    NodeTelemetry {
+        version: 1,
+        node: "made-up".to_owned(),
+        taken_unix_ms,
+        age_ms: 0,
+        stale: false,
+        over_ms: Some(1000),
+        zone: Some("zone-a".to_owned()),
+        rack: None,
+        figures: vec![
+            figure("cpu_utilization", "ratio", Ok(0.25)),
+            figure("disk_iops", "1/s", Ok(1234.4)),
+            figure("l3_cache_miss_rate", "ratio", Err("this hardware shows no cache counters")),
+            figure("run_queue_latency_p99_us", "us", Ok(7.5)),
+        ],
+        drops: vec![Drops { reason: "NO_SOCKET".to_owned(), per_second: 3.0 }],
+        market: None,
     }
 }

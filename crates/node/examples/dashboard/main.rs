@@ -2,7 +2,7 @@
 //!
 //!     cargo run --package walras-host --example dashboard -- 127.0.0.1:8082 500
 //!
-//! The second argument is the number of pods. An hour has already passed when it starts.
+//! The second argument is the number of workloads. An hour has already passed when it starts.
 
 mod made_up;
 
@@ -20,8 +20,8 @@ const TICK: Duration = Duration::from_millis(200);
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let listen = args.next().unwrap_or_else(|| "127.0.0.1:8082".to_owned()).parse()?;
-    let pods = args.next().unwrap_or_else(|| "5".to_owned()).parse()?;
-    let mut made_up = MadeUp::new(pods);
+    let workloads = args.next().unwrap_or_else(|| "5".to_owned()).parse()?;
+    let mut made_up = MadeUp::new(workloads);
     made_up.let_pass(Duration::from_secs(3600));
     let settings = ServeSettings { listen, names: Vec::new() };
     let _server = serve::start(Arc::clone(made_up.board()), &settings)?;

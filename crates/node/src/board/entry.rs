@@ -1,8 +1,8 @@
-//! What the board keeps of one pod: a copy of the node's report, rates between its samples, points
-//! of the last hour, and the last changes and notes.
+//! What the board keeps of one workload: a copy of the node's report, rates between its samples,
+//! points of the last hour, and the last changes and notes.
 //!
-//! Memory per pod is bounded, whatever happens to it. Changes and notes are kept as data and become
-//! text when somebody asks.
+//! Memory per workload is bounded, whatever happens to it. Changes and notes are kept as data and
+//! become text when they are asked for.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,24 +10,26 @@ use std::mem;
 use walras_core::demand::{self, Reading, Sample, Signal};
 use walras_core::market::Grant;
 use walras_core::need::Bounds;
-use walras_core::node::{Action, InForce, Loop, Note, PodFacts, PodReport, RequestReport, Why};
-use walras_core::units::{Millicores, PodUid, Span, Weight};
+use walras_core::node::{
+    Action, InForce, Loop, Note, RequestReport, Why, WorkloadFacts, WorkloadReport,
+};
+use walras_core::units::{Millicores, Span, Weight, WorkloadUid};
 use walras_wire::state::ChangeResult;
 
 use super::history::{Point, Points};
 use super::wishes::Wishes;
-use super::{OwnerSet, PodLabel};
+use super::{OwnerSet, WorkloadLabel};
 
-/// So many changes and so many notes are kept of each pod.
+/// So many changes and so many notes are kept of each workload.
 const KEPT: usize = 20;
 /// Rates are taken over at least this long: a second, give or take what sampling is late.
 const RATE_WINDOW: Span = Span::from_ms(900);
 
-/// What is known of one pod.
+/// What is known of one workload.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) uid: PodUid,
-    pub(super) label: PodLabel,
+    pub(super) uid: WorkloadUid,
+    pub(super) label: WorkloadLabel,
     pub(super) bounds: Bounds,
     pub(super) weight: Weight,
     pub(super) in_force: InForce,
@@ -38,7 +40,7 @@ pub(super) struct Entry {
     /// What it has a right to and does not need.
     pub(super) lent: Millicores,
     /// Who waited when it was contained, if it is.
-    pub(super) contained_for: Option<PodUid>,
+    pub(super) contained_for: Option<WorkloadUid>,
     pub(super) request: Option<RequestReport>,
     /// What it did between the last clearing and the one before.
     pub(super) cleared: Option<Signal>,
@@ -84,38 +86,10 @@ pub(super) struct Noted {
     pub(super) times: u32,
 }
 
-/// The pod that a note is about, if it is about one.
-pub(super) fn about(note: &Note) -> Option<&PodUid> {
-    match note {
-        Note::UnknownPod { uid }
-        | Note::PodReplaced { uid }
-        | Note::SampleOutOfOrder { uid }
-        | Note::CounterReset { uid }
-        | Note::SampleMissing { uid, .. }
-        | Note::AtMax { uid, .. }
-        | Note::LateElsewhere { uid, .. }
-        | Note::NoRoom { uid, .. }
-        | Note::Contained { uid, .. }
-        | Note::ContainedFor { uid, .. }
-        | Note::Released { uid }
-        | Note::NothingIdle { uid, .. }
-        | Note::ChangeHeld { uid, .. } => Some(uid),
-        Note::ClockWentBack { .. }
-        | Note::ModeChanged { .. }
-        | Note::RequestsForced { .. }
-        | Note::LimitsForced { .. }
-        | Note::LoweringStopped { .. }
-        | Note::RecordRefused { .. }
-        | Note::TableRefused { .. }
-        | Note::TooManyTables { .. }
-        | Note::NotesDropped { .. } => None,
-    }
-}
-
 // === impl Entry ===
 
 impl Entry {
-    pub(super) fn new(facts: &PodFacts, label: PodLabel) -> Self {
+    pub(super) fn new(facts: &WorkloadFacts, label: WorkloadLabel) -> Self {
         Self {
             uid: facts.uid.clone(),
             label,
@@ -157,10 +131,10 @@ impl Entry {
         self.owner_set = old.owner_set;
     }
 
-    /// Takes in what the node knows of the pod after a tick.
-    pub(super) fn look_at(&mut self, report: &PodReport<'_>, tick: Loop) {
+    /// Takes in what the node knows of the workload after a tick.
+    pub(super) fn look_at(&mut self, report: &WorkloadReport<'_>, tick: Loop) {
         let known = |sample: &Sample| self.latest.is_some_and(|latest| latest.at == sample.at);
-        // Between clearings most pods are quiet, and nothing of them can have changed.
+        // Between clearings most workloads are quiet, and nothing of them can have changed.
         if tick == Loop::Fast
             && report.latest.is_some_and(known)
             && report.in_force == self.in_force
@@ -294,7 +268,7 @@ fn rate(from: &mut Option<Sample>, latest: Option<Sample>, at_least: Span) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::PodKind;
+    use crate::board::WorkloadKind;
     use walras_core::claim::{CameWith, Nature};
     use walras_core::node::{Node, Outcome};
     use walras_core::profile::Profile;
@@ -303,9 +277,9 @@ mod tests {
     use walras_core::units::Moment;
 
     fn entry() -> Entry {
-        let facts = PodFacts {
-            uid: PodUid::new("u"),
-            workload: None,
+        let facts = WorkloadFacts {
+            uid: WorkloadUid::new("u"),
+            family: None,
             bounds: Bounds::new(Millicores::new(100), Millicores::new(2000)),
             weight: Weight::ONE,
             limit: Millicores::new(500),
@@ -315,8 +289,12 @@ mod tests {
             request_rule: RequestRule::Kept,
         };
         let name = "web".to_owned();
-        let label =
-            PodLabel { name, kind: PodKind::Path, original_limit: None, target_latency_ms: None };
+        let label = WorkloadLabel {
+            name,
+            kind: WorkloadKind::Path,
+            original_limit: None,
+            target_latency_ms: None,
+        };
         Entry::new(&facts, label)
     }
 
@@ -395,9 +373,9 @@ mod tests {
     fn usage_is_taken_from_two_samples_about_a_second_apart() {
         let mut node = Node::new(Millicores::new(4000), Profile::DIRECT);
         let mut entry = entry();
-        let facts = PodFacts {
+        let facts = WorkloadFacts {
             uid: entry.uid.clone(),
-            workload: None,
+            family: None,
             bounds: entry.bounds,
             weight: Weight::ONE,
             limit: Millicores::new(500),
@@ -406,7 +384,7 @@ mod tests {
             nature: Nature::Unknown,
             request_rule: RequestRule::Kept,
         };
-        node.pod_added(facts, Moment::ORIGIN);
+        node.workload_added(facts, Moment::ORIGIN);
         let mut usages = Vec::new();
         for ms in [0, 200, 1000, 1200, 2000] {
             // A quarter of a core all the time.
@@ -414,7 +392,7 @@ mod tests {
             let sample = Sample { at: Moment::from_ms(ms), usage, ..Sample::default() };
             node.sampled(&entry.uid, sample);
             let Outcome { .. } = node.fast_tick(Moment::from_ms(ms));
-            node.pods().for_each(|report| entry.look_at(&report, Loop::Fast));
+            node.workloads().for_each(|report| entry.look_at(&report, Loop::Fast));
             usages.push(entry.lately.map(|signal| (signal.usage.get(), signal.window)));
         }
         let second = Some((250, Span::from_s(1)));

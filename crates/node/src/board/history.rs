@@ -1,8 +1,8 @@
-//! The last hour: one point every ten seconds, for each pod and for the node, in few bytes.
+//! The last hour: one point every ten seconds, for each workload and for the node, in few bytes.
 //!
-//! The moments are kept once for all. The newest point of a pod belongs to the newest moment, so a
-//! pod that came later has fewer points. What lies in the future after the clock was set back is
-//! dropped, so that moments always rise.
+//! The moments are kept once for all. The newest point of a workload belongs to the newest moment,
+//! so a workload that came later has fewer points. What lies in the future after the clock was set
+//! back is dropped, so that moments always rise.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ struct Packed {
     throttled: u32,
 }
 
-/// The points of one pod, oldest first.
+/// The points of one workload, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Points(VecDeque<Packed>);
 
@@ -88,11 +88,11 @@ impl Hour {
 
     /// The whole node.
     pub(super) fn of_node(&self) -> History {
-        self.of_pod(&self.points)
+        self.of_workload(&self.points)
     }
 
-    /// One pod, beside the price there was.
-    pub(super) fn of_pod(&self, points: &Points) -> History {
+    /// One workload, beside the price there was.
+    pub(super) fn of_workload(&self, points: &Points) -> History {
         let points = &points.0;
         let skipped = self.at_ms.len().saturating_sub(points.len());
         let column = |pick: fn(&Packed) -> u32| points.iter().map(|p| unpack(pick(p))).collect();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn five_hundred_pods_fit_into_four_megabytes() {
+    fn five_hundred_workloads_fit_into_four_megabytes() {
         assert!(size_of::<Packed>() * POINTS * 500 < 4_000_000);
     }
 

@@ -1,35 +1,35 @@
-//! Finds a pod by what a person calls it: its uid, or its name where no other pod has it.
+//! Finds a workload by what a person calls it: its uid, or its name where no other workload has it.
 
 use std::fmt;
 
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use super::entry::Entry;
 
-/// Why a pod cannot be explained.
+/// Why a workload cannot be explained.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such pod.
-    #[error("there is no pod {asked}{}", Hint(.close))]
+    /// There is no such workload.
+    #[error("there is no workload {asked}{}", Hint(.close))]
     Unknown {
         /// What was asked for.
         asked: String,
         /// Names that look like it, the closest first.
         close: Vec<String>,
     },
-    /// Several pods have that name.
-    #[error("{} pods are called {asked}; ask by uid: {}", .uids.len(), .uids.join(", "))]
+    /// Several workloads have that name.
+    #[error("{} workloads are called {asked}; ask by uid: {}", .uids.len(), .uids.join(", "))]
     Ambiguous {
         /// What was asked for.
         asked: String,
-        /// The uids of the pods that have this name.
+        /// The uids of the workloads that have this name.
         uids: Vec<String>,
     },
 }
 
-/// The pod that `asked` means, among `entries` in uid order.
+/// The workload that `asked` means, among `entries` in uid order.
 pub(super) fn look_up<'a>(entries: &'a [Entry], asked: &str) -> Result<&'a Entry, LookupError> {
-    let uid = PodUid::new(asked);
+    let uid = WorkloadUid::new(asked);
     if let Ok(place) = entries.binary_search_by(|entry| entry.uid.cmp(&uid)) {
         return Ok(&entries[place]);
     }
@@ -47,7 +47,7 @@ pub(super) fn look_up<'a>(entries: &'a [Entry], asked: &str) -> Result<&'a Entry
     }
 }
 
-/// More suggestions than this help nobody.
+/// More suggestions than this are no help.
 const HINTS_MAX: usize = 3;
 
 /// Names that contain what was asked for, or are spelled much like it.

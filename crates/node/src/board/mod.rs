@@ -1,8 +1,8 @@
 //! What a node daemon tells: the loop writes here after every tick, the server reads.
 //!
-//! The loop only copies numbers; text and messages are made when somebody asks, so that a daemon
-//! nobody looks at pays next to nothing for being able to answer. Everything kept is bounded: an
-//! hour of points, the last changes and the last notes of each pod.
+//! The loop only copies numbers; text and messages are made on request, so that a daemon
+//! without readers pays next to nothing for being able to answer. Everything kept is bounded: an
+//! hour of points, the last changes and the last notes of each workload.
 //!
 //! `Board` is shared by reference. Its lock is held for as long as it takes to copy, never while
 //! anything is written to a file or a socket.
@@ -13,22 +13,26 @@ mod history;
 mod lookup;
 mod story;
 mod tally;
+mod telemetry;
 mod view;
 mod wishes;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use walras_core::market::{Fairness, Mode};
-use walras_core::node::{Loop, MachineUse, Node, Outcome, PodFacts};
-use walras_core::units::{Millicores, PodUid, Ratio, Span};
+use walras_core::node::{Loop, MachineUse, Node, Outcome, WorkloadFacts};
+use walras_core::units::{Millicores, Ratio, Span, WorkloadUid};
 use walras_wire::state::{ChangeResult, Explanation, History, NodeState};
+use walras_wire::telemetry::NodeTelemetry;
 
+use crate::beside::Beside;
 use entry::Entry;
 pub use health::Health;
 use history::Hour;
 pub use lookup::LookupError;
 pub use tally::{BUCKETS_US, Duration, Tally};
+pub use telemetry::MarketNow;
 
 /// Who is telling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,20 +47,20 @@ pub struct Identity {
     pub acting: bool,
 }
 
-/// What a person knows a pod by, and what it came with.
+/// What a person knows a workload by, and what it came with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PodLabel {
+pub struct WorkloadLabel {
     /// What a person calls it.
     pub name: String,
     /// Where it comes from.
-    pub kind: PodKind,
+    pub kind: WorkloadKind,
     /// The limit it came with; nothing where it came without.
     pub original_limit: Option<Millicores>,
     /// The latency target, if it has one.
     pub target_latency_ms: Option<f64>,
 }
 
-/// What a pod's owner set on it while it was sized.
+/// What a workload's owner set on it while it was sized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerSet {
     /// When that was noticed, in milliseconds since 1970.
@@ -67,9 +71,9 @@ pub struct OwnerSet {
     pub to: Option<Millicores>,
 }
 
-/// Where a pod comes from.
+/// Where a workload comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PodKind {
+pub enum WorkloadKind {
     /// Made by Walras itself.
     Walras,
     /// A container of Docker.
@@ -100,6 +104,7 @@ pub struct Took {
 pub struct Board {
     inner: Mutex<Inner>,
     started: Instant,
+    beside: OnceLock<Arc<dyn Beside>>,
 }
 
 /// What is known, behind the lock.
@@ -115,6 +120,8 @@ struct Inner {
     hour: Hour,
     tally: Tally,
     market: Market,
+    /// What was last seen of the whole machine, where somebody looks.
+    telemetry: Option<NodeTelemetry>,
     at_ms: u64,
     last_tick: Option<Instant>,
 }
@@ -144,7 +151,20 @@ impl Board {
     /// A board on which nothing stands yet.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
-        Self { inner: Mutex::new(Inner::new(identity)), started: Instant::now() }
+        let (inner, started) = (Mutex::new(Inner::new(identity)), Instant::now());
+        Self { inner, started, beside: OnceLock::new() }
+    }
+
+    /// Something runs beside the daemon, and is told of from now on. Said once.
+    pub fn set_beside(&self, beside: Arc<dyn Beside>) {
+        // The second time changes nothing.
+        self.beside.set(beside).ok();
+    }
+
+    /// What runs beside the daemon, if anything does.
+    #[must_use]
+    pub fn beside(&self) -> Option<&Arc<dyn Beside>> {
+        self.beside.get()
     }
 
     /// The daemon was configured anew.
@@ -158,7 +178,7 @@ impl Board {
     }
 
     /// What the settings say without effect, in sentences; replaces what was there. That is no
-    /// problem: nobody has to be woken up for it.
+    /// problem: no one has to be woken up for it.
     pub fn set_notes(&self, notes: Vec<String>) {
         self.lock().notes = notes;
     }
@@ -168,8 +188,8 @@ impl Board {
         self.lock().waits_for = what;
     }
 
-    /// A pod was adopted, or came back with other facts.
-    pub fn pod_added(&self, facts: &PodFacts, label: PodLabel) {
+    /// A workload was adopted, or came back with other facts.
+    pub fn workload_added(&self, facts: &WorkloadFacts, label: WorkloadLabel) {
         let mut inner = self.lock();
         let entry = Entry::new(facts, label);
         match inner.find(&facts.uid) {
@@ -178,24 +198,24 @@ impl Board {
         }
     }
 
-    /// The owner of a pod set something on it.
-    pub fn owner_set(&self, uid: &PodUid, set: OwnerSet) {
+    /// The owner of a workload set something on it.
+    pub fn owner_set(&self, uid: &WorkloadUid, set: OwnerSet) {
         let mut inner = self.lock();
         if let Ok(place) = inner.find(uid) {
             inner.entries[place].owner_set = Some(set);
         }
     }
 
-    /// A pod is gone.
-    pub fn pod_removed(&self, uid: &PodUid) {
+    /// A workload is gone.
+    pub fn workload_removed(&self, uid: &WorkloadUid) {
         let mut inner = self.lock();
         if let Ok(place) = inner.find(uid) {
             inner.entries.remove(place);
         }
     }
 
-    /// The counters of a pod could not be read.
-    pub fn read_failed(&self, _uid: &PodUid) {
+    /// The counters of a workload could not be read.
+    pub fn read_failed(&self, _uid: &WorkloadUid) {
         self.lock().tally.read_errors += 1;
     }
 
@@ -205,7 +225,7 @@ impl Board {
     }
 
     /// What was asked for and is not in force yet was seen to be in force.
-    pub fn took_effect(&self, uid: &PodUid) {
+    pub fn took_effect(&self, uid: &WorkloadUid) {
         let mut inner = self.lock();
         inner.tally.changes += 1;
         if let Ok(place) = inner.find(uid) {
@@ -224,7 +244,7 @@ impl Board {
         &self,
         node: &Node,
         outcome: &Outcome,
-        results: &[(PodUid, ChangeResult)],
+        results: &[(WorkloadUid, ChangeResult)],
         at_unix_ms: u64,
     ) {
         let mut inner = self.lock();
@@ -251,18 +271,19 @@ impl Board {
         state
     }
 
-    /// Why a pod has what it has. It goes by its uid, or by its name if no other pod has it.
+    /// Why a workload has what it has. It goes by its uid, or by its name if no other workload has
+    /// it.
     pub fn explain(&self, asked: &str) -> Result<Explanation, LookupError> {
         let inner = self.lock();
         let entry = lookup::look_up(&inner.entries, asked)?;
         Ok(view::explanation(&inner, entry))
     }
 
-    /// The last hour of a pod, or of the whole node.
+    /// The last hour of a workload, or of the whole node.
     pub fn history(&self, asked: Option<&str>) -> Result<History, LookupError> {
         let inner = self.lock();
         Ok(match asked {
-            Some(asked) => inner.hour.of_pod(&lookup::look_up(&inner.entries, asked)?.points),
+            Some(asked) => inner.hour.of_workload(&lookup::look_up(&inner.entries, asked)?.points),
             None => inner.hour.of_node(),
         })
     }
@@ -306,7 +327,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Whoever panicked while holding the lock left numbers that are at worst a tick old.
+        // A thread that panicked while holding the lock left numbers that are at worst a tick old.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -324,12 +345,13 @@ impl Inner {
             hour: Hour::default(),
             tally: Tally::default(),
             market: Market::default(),
+            telemetry: None,
             at_ms: 0,
             last_tick: None,
         }
     }
 
-    fn find(&self, uid: &PodUid) -> Result<usize, usize> {
+    fn find(&self, uid: &WorkloadUid) -> Result<usize, usize> {
         self.entries.binary_search_by(|entry| entry.uid.cmp(uid))
     }
 
@@ -337,7 +359,7 @@ impl Inner {
         &mut self,
         node: &Node,
         outcome: &Outcome,
-        results: &[(PodUid, ChangeResult)],
+        results: &[(WorkloadUid, ChangeResult)],
         at_ms: u64,
     ) {
         self.at_ms = at_ms;
@@ -351,7 +373,7 @@ impl Inner {
             }
         }
         for note in &outcome.notes {
-            let about = entry::about(note).and_then(|uid| self.find(uid).ok());
+            let about = note.about().and_then(|uid| self.find(uid).ok());
             if let Some(place) = about {
                 self.entries[place].noticed(note, at_ms);
             }
@@ -361,10 +383,10 @@ impl Inner {
         hour.passed(at_ms, market.price, entries);
     }
 
-    /// Copies what is known of each pod. Both sides are in uid order, so one pass does.
+    /// Copies what is known of each workload. Both sides are in uid order, so one pass does.
     fn look_at(&mut self, node: &Node, tick: Loop) {
         let mut entries = self.entries.iter_mut().peekable();
-        for report in node.pods() {
+        for report in node.workloads() {
             // Names are shared with the node, so that to find them equal takes no reading of them.
             if entries.peek().is_none_or(|entry| entry.uid != *report.uid) {
                 while entries.next_if(|entry| entry.uid < *report.uid).is_some() {}
@@ -377,14 +399,18 @@ impl Inner {
 }
 
 /// What became of the action at `place`. A driver that says nothing about it did nothing.
-fn result_of(results: &[(PodUid, ChangeResult)], place: usize, uid: &PodUid) -> ChangeResult {
+fn result_of(
+    results: &[(WorkloadUid, ChangeResult)],
+    place: usize,
+    uid: &WorkloadUid,
+) -> ChangeResult {
     let told = results
         .get(place)
         .filter(|(told, _)| told == uid)
         .or_else(|| results.iter().find(|(told, _)| told == uid));
     match told {
         Some((_, result)) => result.clone(),
-        None => ChangeResult::Failed("nobody carried it out".to_owned()),
+        None => ChangeResult::Failed("it was not carried out".to_owned()),
     }
 }
 
@@ -424,9 +450,9 @@ impl Default for Market {
     }
 }
 
-// === impl PodKind ===
+// === impl WorkloadKind ===
 
-impl PodKind {
+impl WorkloadKind {
     /// The name a user reads.
     #[must_use]
     pub const fn name(self) -> &'static str {

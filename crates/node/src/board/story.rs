@@ -1,21 +1,21 @@
-//! Why a pod has what it has, in sentences: a pure function from figures to text.
+//! Why a workload has what it has, in sentences: a pure function from figures to text.
 //!
-//! The order is that of a decision: what the pod did, what it needs, how the market stands, what it
-//! was granted, what is set on it, what changed last, and what was held back. Every sentence stands
-//! on its own, and numbers are those of the same moment.
+//! The order is that of a decision: what the workload did, what it needs, how the market stands,
+//! what it was granted, what is set on it, what changed last, and what was held back. Every
+//! sentence stands on its own, and numbers are those of the same moment.
 
 use walras_core::market::Mode;
 use walras_core::node::Note;
 use walras_core::units::{Millicores, Ratio};
-use walras_wire::state::{Change, ChangeResult, PodState, Suggested};
+use walras_wire::state::{Change, ChangeResult, Suggested, WorkloadState};
 
 use super::{Market, OwnerSet};
 
 /// What there is to tell from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene<'a> {
-    /// How the pod stands.
-    pub(super) pod: &'a PodState,
+    /// How the workload stands.
+    pub(super) workload: &'a WorkloadState,
     /// How the market stood at the last clearing.
     pub(super) market: &'a Market,
     /// All needs together.
@@ -30,35 +30,36 @@ pub(super) struct Scene<'a> {
     pub(super) now_ms: u64,
 }
 
-/// The story of one pod.
+/// The story of one workload.
 pub(super) fn sentences(scene: &Scene<'_>) -> Vec<String> {
-    let pod = scene.pod;
-    let mut told = vec![did(pod), needs(pod), market(scene)];
-    told.extend(granted(pod));
-    told.push(set(pod));
+    let workload = scene.workload;
+    let mut told = vec![did(workload), needs(workload), market(scene)];
+    told.extend(granted(workload));
+    told.push(set(workload));
     told.extend(scene.owner_set.map(|owner_set| owned(&owner_set, scene.now_ms)));
-    if let Some(reason) = &pod.request_reason {
+    if let Some(reason) = &workload.request_reason {
         told.push(format!("Why it requests that much: {reason}."));
     }
-    if pod.latency_missed {
-        told.push(match pod.target_latency_ms {
+    if workload.latency_missed {
+        told.push(match workload.target_latency_ms {
             Some(target) => format!("It misses its latency target of {target} ms."),
             None => "It misses its latency target.".to_owned(),
         });
     }
-    match &pod.last_change {
+    match &workload.last_change {
         Some(change) => told.push(changed(change, scene.now_ms)),
         None => told.push("Nothing was changed since it was adopted.".to_owned()),
     }
     if !scene.acting {
-        told.push(suggested(pod));
+        told.push(suggested(workload));
     }
     told
 }
 
 /// What a daemon that only watches would do, as a summary.
-fn suggested(pod: &PodState) -> String {
-    let Some(Suggested { request_milli, limit_milli, changes_last_hour }) = pod.suggested else {
+fn suggested(workload: &WorkloadState) -> String {
+    let Some(Suggested { request_milli, limit_milli, changes_last_hour }) = workload.suggested
+    else {
         return "Walras only watches here, and would leave it as it is.".to_owned();
     };
     let times = match changes_last_hour {
@@ -74,13 +75,15 @@ fn suggested(pod: &PodState) -> String {
     )
 }
 
-/// A note as one reads it beside the pod it is about.
+/// A note as one reads it beside the workload it is about.
 pub(super) fn noted(note: &Note, times: u32) -> String {
     let text = match note {
         // The node counts time from a moment of its own, which means nothing to a reader.
-        Note::ChangeHeld { .. } => "a change is wanted, and waits until the pod may change".into(),
-        Note::UnknownPod { .. }
-        | Note::PodReplaced { .. }
+        Note::ChangeHeld { .. } => {
+            "a change is wanted, and waits until the workload may change".into()
+        }
+        Note::UnknownWorkload { .. }
+        | Note::WorkloadReplaced { .. }
         | Note::SampleOutOfOrder { .. }
         | Note::CounterReset { .. }
         | Note::SampleMissing { .. }
@@ -119,7 +122,7 @@ pub(super) fn ago(now_ms: u64, then_ms: u64) -> String {
 
 fn without_uid(note: &Note) -> String {
     let text = note.to_string();
-    match super::entry::about(note) {
+    match note.about() {
         Some(uid) => {
             let rest = text.strip_prefix(uid.as_str()).and_then(|rest| rest.strip_prefix(": "));
             rest.unwrap_or(&text).to_owned()
@@ -128,17 +131,17 @@ fn without_uid(note: &Note) -> String {
     }
 }
 
-fn did(pod: &PodState) -> String {
-    let Some(usage) = pod.usage_milli else {
+fn did(workload: &WorkloadState) -> String {
+    let Some(usage) = workload.usage_milli else {
         return "Its counters were not read twice yet, so it is not known what it does.".to_owned();
     };
     let used = format!("It uses {}", milli(usage));
-    let of_limit = match Ratio::of(usage, pod.limit_milli).millionths() / 10_000 {
+    let of_limit = match Ratio::of(usage, workload.limit_milli).millionths() / 10_000 {
         0 if usage == 0 => "It is idle".to_owned(),
-        _ if is_unlimited(pod.limit_milli) => format!("{used} and has no limit"),
-        percent => format!("{used}, {percent} % of its limit of {}", milli(pod.limit_milli)),
+        _ if is_unlimited(workload.limit_milli) => format!("{used} and has no limit"),
+        percent => format!("{used}, {percent} % of its limit of {}", milli(workload.limit_milli)),
     };
-    match pod.throttled_period_ratio {
+    match workload.throttled_period_ratio {
         Some(ratio) if ratio > 0.0 => {
             format!("{of_limit}, and was throttled in {} of its periods.", percent(ratio))
         }
@@ -146,18 +149,18 @@ fn did(pod: &PodState) -> String {
     }
 }
 
-fn needs(pod: &PodState) -> String {
-    let Some(need) = pod.need_milli else {
+fn needs(workload: &WorkloadState) -> String {
+    let Some(need) = workload.need_milli else {
         return "What it needs is estimated when the market is cleared next.".to_owned();
     };
     let need_text = milli(need);
-    if pod.lent_milli > 0 {
-        let (right, lent) = (milli(pod.min_milli), milli(pod.lent_milli));
+    if workload.lent_milli > 0 {
+        let (right, lent) = (milli(workload.min_milli), milli(workload.lent_milli));
         format!("It has a right to {right}, needs {need_text}, and {lent} are lent to others.")
-    } else if need <= pod.min_milli {
-        format!("It needs no more than its min of {}.", milli(pod.min_milli))
-    } else if need >= pod.max_milli {
-        format!("It needs all it may have: its max of {}.", milli(pod.max_milli))
+    } else if need <= workload.min_milli {
+        format!("It needs no more than its min of {}.", milli(workload.min_milli))
+    } else if need >= workload.max_milli {
+        format!("It needs all it may have: its max of {}.", milli(workload.max_milli))
     } else {
         format!("It needs {need_text}, going by what it used and how often it was held back.")
     }
@@ -176,7 +179,7 @@ fn market(scene: &Scene<'_>) -> String {
             let enough = if *need > capacity {
                 format!("all needs together are {need} of {capacity}, but never at once")
             } else {
-                format!("all pods together need {need} of {capacity}")
+                format!("all workloads together need {need} of {capacity}")
             };
             format!(
                 "The market is uncongested: {idle} of the machine are idle, and it would be scarce \
@@ -184,13 +187,13 @@ fn market(scene: &Scene<'_>) -> String {
             )
         }
         Mode::Uncongested => format!(
-            "The market is uncongested: all pods together need {need} of {capacity}, so everybody \
-             gets what they need."
+            "The market is uncongested: all workloads together need {need} of {capacity}, so \
+             everybody gets what they need."
         ),
         Mode::Congested => format!(
-            "The market is congested at a price of {}: all pods together need {need}, and there \
-             are {capacity}. Everybody keeps their min, as far as it is needed, and the rest is \
-             shared by weight.",
+            "The market is congested at a price of {}: all workloads together need {need}, and \
+             there are {capacity}. Everybody keeps their min, as far as it is needed, and the rest \
+             is shared by weight.",
             market.price
         ),
         Mode::Overloaded => format!(
@@ -201,41 +204,45 @@ fn market(scene: &Scene<'_>) -> String {
     }
 }
 
-fn granted(pod: &PodState) -> Option<String> {
-    let (grant, reason) = (pod.grant_milli?, pod.grant_reason.as_ref()?);
-    let weight = if (pod.weight - 1.0).abs() > f64::EPSILON {
-        format!(" Its weight is {}.", pod.weight)
+fn granted(workload: &WorkloadState) -> Option<String> {
+    let (grant, reason) = (workload.grant_milli?, workload.grant_reason.as_ref()?);
+    let weight = if (workload.weight - 1.0).abs() > f64::EPSILON {
+        format!(" Its weight is {}.", workload.weight)
     } else {
         String::new()
     };
     Some(format!("It was granted {}: {reason}.{weight}", milli(grant)))
 }
 
-fn set(pod: &PodState) -> String {
-    let limit =
-        if is_unlimited(pod.limit_milli) { "none".to_owned() } else { milli(pod.limit_milli) };
-    let came = match pod.original_limit_milli {
-        None if is_unlimited(pod.limit_milli) => ", as it came".to_owned(),
-        Some(original) if original == pod.limit_milli => ", as it came".to_owned(),
+fn set(workload: &WorkloadState) -> String {
+    let limit = if is_unlimited(workload.limit_milli) {
+        "none".to_owned()
+    } else {
+        milli(workload.limit_milli)
+    };
+    let came = match workload.original_limit_milli {
+        None if is_unlimited(workload.limit_milli) => ", as it came".to_owned(),
+        Some(original) if original == workload.limit_milli => ", as it came".to_owned(),
         Some(original) => format!(" (it came with {})", milli(original)),
         None => " (it came without)".to_owned(),
     };
-    let mut text = format!("Its limit is {limit}{came}, its request {}", milli(pod.request_milli));
-    if let Some(weight) = pod.kernel_weight {
+    let mut text =
+        format!("Its limit is {limit}{came}, its request {}", milli(workload.request_milli));
+    if let Some(weight) = workload.kernel_weight {
         text += &format!(", its kernel weight {weight}");
     }
-    if pod.burst_milli > 0 {
-        text += &format!(", its burst buffer {}", milli(pod.burst_milli));
+    if workload.burst_milli > 0 {
+        text += &format!(", its burst buffer {}", milli(workload.burst_milli));
     }
     text.push('.');
-    if let Some(waiting) = &pod.contained_for {
+    if let Some(waiting) = &workload.contained_for {
         text +=
             &format!(" It is held there because it takes all it can get while {waiting} waits.");
-    } else if let Some(grant) = pod.grant_milli
-        && pod.limit_milli > grant
-        && !is_unlimited(pod.limit_milli)
+    } else if let Some(grant) = workload.grant_milli
+        && workload.limit_milli > grant
+        && !is_unlimited(workload.limit_milli)
     {
-        let spare = milli(pod.limit_milli - grant);
+        let spare = milli(workload.limit_milli - grant);
         text += &format!(" The limit leaves {spare} above the grant for bursts.");
     }
     text
@@ -319,7 +326,8 @@ mod tests {
         assert!(told > 5, "only {told} cases were found");
     }
 
-    /// The story of a pod given as `key=value` words; what is not given is as in the first case.
+    /// The story of a workload given as `key=value` words; what is not given is as in the first
+    /// case.
     fn check(input: &str) -> String {
         let value = |key: &str| {
             let mut words = input.lines().flat_map(|line| line.split_whitespace());
@@ -329,7 +337,7 @@ mod tests {
         let ratio = |key| value(key).map(|text: &str| text.parse::<f64>().unwrap());
         let line =
             |key: &str| input.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        let pod = PodState {
+        let workload = WorkloadState {
             uid: "u".to_owned(),
             name: "web".to_owned(),
             kind: "path".to_owned(),
@@ -380,7 +388,7 @@ mod tests {
             interval: walras_core::units::Span::ZERO,
         };
         let scene = Scene {
-            pod: &pod,
+            workload: &workload,
             market: &market,
             need: Millicores::new(number("needs").unwrap_or(1000)),
             owner_set: line("owner").map(owner_set),
@@ -434,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_note_does_not_repeat_whose_it_is() {
-        let uid = walras_core::units::PodUid::new("u");
+        let uid = walras_core::units::WorkloadUid::new("u");
         let note = Note::AtMax { uid: uid.clone(), max: Millicores::new(500) };
         assert_eq!(noted(&note, 1), "held back at its max of 500m");
         assert_eq!(noted(&note, 7), "held back at its max of 500m (7 times in a row)");

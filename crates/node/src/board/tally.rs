@@ -32,7 +32,7 @@ pub struct Tally {
     pub read_errors: u64,
     /// Clearings that ended uncongested, congested, overloaded.
     pub modes: [u64; 3],
-    /// How long reading the counters of all pods that were due took.
+    /// How long reading the counters of all workloads that were due took.
     pub sampling: Duration,
     /// How long the slow loop took to decide.
     pub clearing: Duration,

@@ -4,7 +4,7 @@ use walras_core::market::Bid;
 use walras_core::node::RequestReport;
 use walras_core::request::RequestRule;
 use walras_core::units::{Millicores, Ratio};
-use walras_wire::state::{Change, Explanation, NodeState, Noticed, PodState, Suggested};
+use walras_wire::state::{Change, Explanation, NodeState, Noticed, Suggested, WorkloadState};
 
 use super::entry::{Entry, Made};
 use super::story::{self, Scene};
@@ -42,15 +42,16 @@ pub(super) fn node(inner: &Inner, uptime_s: u64) -> NodeState {
         failures: tally.failures,
         problems: inner.problems.clone(),
         notes: inner.notes.clone(),
-        pods: inner.entries.iter().map(|entry| pod(entry, market, inner.at_ms)).collect(),
+        telemetry: inner.telemetry.is_some(),
+        workloads: inner.entries.iter().map(|entry| workload(entry, market, inner.at_ms)).collect(),
     }
 }
 
-/// Why a pod has what it has.
+/// Why a workload has what it has.
 pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
-    let pod = pod(entry, &inner.market, inner.at_ms);
+    let workload = workload(entry, &inner.market, inner.at_ms);
     let scene = Scene {
-        pod: &pod,
+        workload: &workload,
         market: &inner.market,
         need: inner.entries.iter().filter_map(|entry| entry.need).sum(),
         owner_set: entry.owner_set,
@@ -67,7 +68,7 @@ pub(super) fn explanation(inner: &Inner, entry: &Entry) -> Explanation {
         sentences: story::sentences(&scene),
         changes: entry.changes.iter().map(change).collect(),
         notes: notes.collect(),
-        pod,
+        workload,
     }
 }
 
@@ -80,14 +81,14 @@ fn suggested(entry: &Entry, at_ms: u64) -> Option<Suggested> {
     })
 }
 
-fn pod(entry: &Entry, market: &Market, at_ms: u64) -> PodState {
+fn workload(entry: &Entry, market: &Market, at_ms: u64) -> WorkloadState {
     let signal = entry.lately.or(entry.cleared);
     let reason = entry.grant.map(|grant| {
         let need = entry.need.unwrap_or(grant.need);
         let bid = Bid::new(entry.bounds, need, entry.weight);
         grant.reason.sentence(&bid, &grant, market.fairness)
     });
-    PodState {
+    WorkloadState {
         uid: entry.uid.to_string(),
         name: entry.label.name.clone(),
         kind: entry.label.kind.name().to_owned(),
@@ -117,7 +118,7 @@ fn pod(entry: &Entry, market: &Market, at_ms: u64) -> PodState {
     }
 }
 
-/// Why a request is what it is, where that is more than that nobody moves it.
+/// Why a request is what it is, where that is more than that it is not moved.
 fn request_reason(report: &RequestReport) -> Option<String> {
     let why = report.why?;
     match (report.rule, report.suggested) {

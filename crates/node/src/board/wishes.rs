@@ -1,5 +1,5 @@
-//! What a daemon that only watches would do to one pod, as a summary: what it would set by now, and
-//! how often it would have changed that in the last hour.
+//! What a daemon that only watches would do to one workload, as a summary: what it would set by
+//! now, and how often it would have changed that in the last hour.
 //!
 //! While nothing is written nothing is relieved, so the same wish comes back at every tick, a
 //! little different each time. Only one that departs from the last by more than a tenth counts: the
@@ -13,7 +13,7 @@ use super::entry::Setting;
 
 const HOUR_MINUTES: u64 = 60;
 
-/// The wishes for one pod. Memory is bounded by an hour's minutes.
+/// The wishes for one workload. Memory is bounded by an hour's minutes.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     last: Option<Setting>,

@@ -1,7 +1,7 @@
 //! When what was learned is saved: every so often, if something was learned since.
 
 use walras_core::node::Node;
-use walras_core::units::{Moment, Span, WorkloadKey};
+use walras_core::units::{FamilyKey, Moment, Span};
 
 use crate::store::{Store, StoreError};
 
@@ -42,8 +42,8 @@ impl Keeper {
         if updates == self.updates {
             return Ok(());
         }
-        let tables: Vec<(WorkloadKey, String)> =
-            node.tables().map(|(workload, table)| (workload.clone(), table.save())).collect();
+        let tables: Vec<(FamilyKey, String)> =
+            node.tables().map(|(family, table)| (family.clone(), table.save())).collect();
         store.save_tables(&tables)?;
         self.updates = updates;
         Ok(())

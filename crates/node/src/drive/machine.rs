@@ -1,4 +1,4 @@
-//! The machine's own counters: how much CPU time somebody used, and how much nobody did.
+//! The machine's own counters: how much CPU time was used, and how much was idle.
 //!
 //! What is used is read from the root of the control groups, which counts to the microsecond, and
 //! what hypervisor and interrupts take from `/proc/stat`, which counts in hundredths of a second.

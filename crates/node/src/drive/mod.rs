@@ -20,14 +20,14 @@ use std::time::Instant;
 
 use tracing::{debug, info, warn};
 use walras_core::node::{Action, Fact, Loop, Node, Outcome};
-use walras_core::units::{Millicores, Moment, PodUid, Span, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Span, WorkloadUid};
 use walras_wire::replay::Event;
 use walras_wire::state::ChangeResult;
 
 use crate::board::{Board, OwnerSet, Took};
 use crate::record::Recorder;
 
-use self::tell::{tell_action, tell_notes};
+use self::tell::{Changes, tell_action, tell_notes};
 
 pub use self::clock::Clock;
 pub use self::cpus::cpus_online;
@@ -49,17 +49,19 @@ pub struct Drive<O> {
     last_look: Option<Moment>,
     /// When counters were last read.
     last_read: Moment,
-    /// What was last told of each pod while only watching, so that it is not told again and again:
-    /// the limit that the fast and that the slow loop would set.
-    told: BTreeMap<PodUid, Wishes>,
+    /// What was last told of each workload while only watching, so that it is not told again and
+    /// again: the limit that the fast and that the slow loop would set.
+    told: BTreeMap<WorkloadUid, Wishes>,
     /// Whose counters are due; kept so that a quiet tick need not allocate.
-    due: Vec<PodUid>,
-    results: Vec<(PodUid, ChangeResult)>,
+    due: Vec<WorkloadUid>,
+    results: Vec<(WorkloadUid, ChangeResult)>,
+    /// What the log has not told yet.
+    changes: Changes,
     alert: Option<String>,
 }
 
 impl<O: Outside> Drive<O> {
-    /// A loop around `node`, which has no pods yet.
+    /// A loop around `node`, which has no workloads yet.
     pub fn new(node: Node, outside: O, board: Arc<Board>, look_interval: Span) -> Self {
         Self {
             node,
@@ -72,6 +74,7 @@ impl<O: Outside> Drive<O> {
             told: BTreeMap::new(),
             due: Vec::new(),
             results: Vec::new(),
+            changes: Changes::default(),
             alert: None,
         }
     }
@@ -92,7 +95,7 @@ impl<O: Outside> Drive<O> {
     }
 
     /// Puts another node in the place of this one, for instance one with other constants. It starts
-    /// with what was learned, and every pod arrives anew, with what is in force on it.
+    /// with what was learned, and every workload arrives anew, with what is in force on it.
     ///
     /// `node` must be new, and `recorder` have nothing but what it was made with.
     pub fn start_over(&mut self, node: Node, recorder: Option<Recorder>) {
@@ -101,19 +104,19 @@ impl<O: Outside> Drive<O> {
         let before = std::mem::replace(&mut self.node, node);
         self.recorder = recorder;
         self.told.clear();
-        for (workload, table) in before.tables() {
-            self.restore_table(workload.clone(), table.save().as_bytes());
+        for (family, table) in before.tables() {
+            self.restore_table(family.clone(), table.save().as_bytes());
         }
-        for (workload, record) in before.records() {
-            self.restore_use(workload.clone(), record.save().as_bytes());
+        for (family, record) in before.records() {
+            self.restore_use(family.clone(), record.save().as_bytes());
         }
         let now = self.outside.now();
         self.last_look = Some(now);
         self.look(now);
-        for pod in before.pods() {
-            if self.node.pods().all(|here| here.uid != pod.uid) {
-                info!(pod = %pod.uid, "a workload is not sized any more");
-                self.board.pod_removed(pod.uid);
+        for workload in before.workloads() {
+            if self.node.workloads().all(|here| here.uid != workload.uid) {
+                info!(workload = %workload.uid, "a workload is not sized any more");
+                self.board.workload_removed(workload.uid);
             }
         }
     }
@@ -123,22 +126,22 @@ impl<O: Outside> Drive<O> {
         keep(&self.node, &mut self.outside)
     }
 
-    /// Brings back what was learned of a workload, whenever that is found.
-    pub fn restore_table(&mut self, workload: WorkloadKey, saved: &[u8]) {
+    /// Brings back what was learned of a family, whenever that is found.
+    pub fn restore_table(&mut self, family: FamilyKey, saved: &[u8]) {
         let now = self.outside.now();
-        self.tell(Fact::TableRestored { workload, saved: saved.to_vec() }, now);
+        self.tell(Fact::TableRestored { family, saved: saved.to_vec() }, now);
     }
 
-    /// Brings back what a workload used, whenever that is found.
-    pub fn restore_use(&mut self, workload: WorkloadKey, saved: &[u8]) {
+    /// Brings back what a family used, whenever that is found.
+    pub fn restore_use(&mut self, family: FamilyKey, saved: &[u8]) {
         let now = self.outside.now();
-        self.tell(Fact::UseRestored { workload, saved: saved.to_vec() }, now);
+        self.tell(Fact::UseRestored { family, saved: saved.to_vec() }, now);
     }
 
-    /// A pod was found to miss its latency target, or to meet it again. It may be gone by the time
-    /// somebody has judged it.
-    pub fn judge_latency(&mut self, uid: &PodUid, missed: bool) {
-        if self.node.pods().all(|pod| pod.uid != uid) {
+    /// A workload was found to miss its latency target, or to meet it again. It may be gone by the
+    /// time it was judged.
+    pub fn judge_latency(&mut self, uid: &WorkloadUid, missed: bool) {
+        if self.node.workloads().all(|workload| workload.uid != uid) {
             return;
         }
         let now = self.outside.now();
@@ -197,18 +200,19 @@ impl<O: Outside> Drive<O> {
                 Change::Came(arrival) => self.came(*arrival, now),
                 Change::Went(uid) => self.went(&uid, now),
                 Change::Limited(uid, limit) => {
-                    info!(pod = %uid, limit = %limit, "somebody else changed its limit");
+                    info!(workload = %uid, limit = %limit, "another process changed its limit");
                     self.limit_found(&uid, limit, now);
                 }
                 Change::Owned(owned) => self.owned(*owned, now),
+                Change::Permitted(arrival) => self.permitted(*arrival, now),
                 Change::Took(uid) => {
-                    debug!(pod = %uid, "what was asked for is in force");
+                    debug!(workload = %uid, "what was asked for is in force");
                     self.told.remove(&uid);
                     self.took_effect(&uid, now);
                     self.board.took_effect(&uid);
                 }
                 Change::Late(uid, limit) => {
-                    warn!(pod = %uid, limit = %limit, "{LATE}, so this limit counts");
+                    warn!(workload = %uid, limit = %limit, "{LATE}, so this limit counts");
                     self.limit_found(&uid, limit, now);
                 }
             }
@@ -226,28 +230,35 @@ impl<O: Outside> Drive<O> {
         // Where a limit was lowered and the request was not yet, the limit counts: that is what the
         // node makes of it, and a recording has no other.
         facts.request = facts.request.map(|request| request.min(facts.limit));
-        info!(pod = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
-        self.board.pod_added(&facts, label);
-        self.tell(Fact::PodAdded(Box::new(facts)), now);
+        info!(workload = %facts.uid, name = %label.name, limit = %facts.limit, "a workload came");
+        self.board.workload_added(&facts, label);
+        self.tell(Fact::WorkloadAdded(Box::new(facts)), now);
     }
 
     fn owned(&mut self, owned: Owned, now: Moment) {
         let Owned { arrival: Arrival { facts, label }, from, to } = owned;
         let shown = |limit: Option<Millicores>| limit.unwrap_or(Millicores::UNLIMITED);
         info!(
-            pod = %facts.uid, before = %shown(from), limit = %shown(to),
+            workload = %facts.uid, before = %shown(from), limit = %shown(to),
             "its owner changed it, and that is what it gets back from now on"
         );
         let set = OwnerSet { at_ms: self.outside.unix_ms(), from, to };
-        self.board.pod_added(&facts, label);
+        self.board.workload_added(&facts, label);
         self.board.owner_set(&facts.uid, set);
-        self.tell(Fact::PodAdded(Box::new(facts)), now);
+        self.tell(Fact::WorkloadAdded(Box::new(facts)), now);
     }
 
-    fn went(&mut self, uid: &PodUid, now: Moment) {
-        info!(pod = %uid, "a workload went");
-        self.tell(Fact::PodRemoved(uid.clone()), now);
-        self.board.pod_removed(uid);
+    fn permitted(&mut self, Arrival { facts, label }: Arrival, now: Moment) {
+        let permit = facts.bounds.max();
+        info!(workload = %facts.uid, permit = %permit, "it is permitted something else");
+        self.board.workload_added(&facts, label);
+        self.tell(Fact::WorkloadAdded(Box::new(facts)), now);
+    }
+
+    fn went(&mut self, uid: &WorkloadUid, now: Moment) {
+        info!(workload = %uid, "a workload went");
+        self.tell(Fact::WorkloadRemoved(uid.clone()), now);
+        self.board.workload_removed(uid);
         self.told.remove(uid);
     }
 
@@ -297,7 +308,7 @@ impl<O: Outside> Drive<O> {
                 Err(Trouble::Gone) => self.went(uid, at),
                 Err(Trouble::Unreadable(because)) => {
                     self.board.read_failed(uid);
-                    warn!(pod = %uid, "its counters cannot be read: {because}");
+                    warn!(workload = %uid, "its counters cannot be read: {because}");
                 }
             }
         }
@@ -307,6 +318,7 @@ impl<O: Outside> Drive<O> {
     /// Carries out every action, and takes those out of the outcome that were told before.
     fn carry_out(&mut self, outcome: &mut Outcome) {
         self.results.clear();
+        self.changes.tell_if_due(self.outside.now());
         let tick = outcome.tick;
         for action in std::mem::take(&mut outcome.actions) {
             let carried = self.outside.carry_out(&action);
@@ -316,15 +328,17 @@ impl<O: Outside> Drive<O> {
                 Carried::Done => {
                     self.took_effect(&uid, now);
                     tell_action(&action, tick);
+                    self.changes.add(&action, now);
                     self.results.push((uid, ChangeResult::Done));
                 }
                 Carried::Asked => {
                     tell_action(&action, tick);
+                    self.changes.add(&action, now);
                     self.results.push((uid, ChangeResult::Asked));
                 }
                 Carried::AskedInstead { because, in_force } => {
                     warn!(
-                        pod = %uid, limit = %action.limit,
+                        workload = %uid, limit = %action.limit,
                         "it could not be set at once and is asked for instead: {because}"
                     );
                     self.limit_found(&uid, in_force, now);
@@ -342,7 +356,7 @@ impl<O: Outside> Drive<O> {
                 Carried::HeldAt(limit) => {
                     self.limit_found(&uid, limit, now);
                     let because = format!("a group above it allows no more than {limit}");
-                    warn!(pod = %uid, limit = %action.limit, "{because}");
+                    warn!(workload = %uid, limit = %action.limit, "{because}");
                     self.results.push((uid, ChangeResult::Failed(because)));
                 }
                 Carried::Overtaken(limit) => {
@@ -357,7 +371,7 @@ impl<O: Outside> Drive<O> {
                     self.results.push((uid, ChangeResult::OnlyWatching));
                 }
                 Carried::Failed { because, in_force } => {
-                    warn!(pod = %uid, limit = %action.limit, "it could not be set: {because}");
+                    warn!(workload = %uid, limit = %action.limit, "it could not be set: {because}");
                     if let Some(limit) = in_force {
                         self.limit_found(&uid, limit, now);
                     }
@@ -380,26 +394,26 @@ impl<O: Outside> Drive<O> {
         if told.replace(action.limit) == Some(action.limit) {
             return false;
         }
-        // Once per workload: the board has the rest, and nobody reads a log of wishes.
+        // Once per workload: the board has the rest, and a log of wishes is not read.
         if is_first {
             info!(
-                pod = %uid, limit = %action.limit, in_force = %in_force,
+                workload = %uid, limit = %action.limit, in_force = %in_force,
                 "only watching; would set, among others: {}", action.why
             );
         } else {
             debug!(
-                pod = %uid, limit = %action.limit, in_force = %in_force,
+                workload = %uid, limit = %action.limit, in_force = %in_force,
                 "only watching; would set: {}", action.why
             );
         }
         true
     }
 
-    fn took_effect(&mut self, uid: &PodUid, now: Moment) {
+    fn took_effect(&mut self, uid: &WorkloadUid, now: Moment) {
         self.tell(Fact::LimitTookEffect(uid.clone()), now);
     }
 
-    fn limit_found(&mut self, uid: &PodUid, limit: Millicores, now: Moment) {
+    fn limit_found(&mut self, uid: &WorkloadUid, limit: Millicores, now: Moment) {
         self.tell(Fact::LimitFound { uid: uid.clone(), limit }, now);
     }
 

@@ -1,13 +1,13 @@
 //! What the loop asks of the outside, in its own words.
 //!
-//! A plain host answers with cgroups, Kubernetes with pods; a test answers from a script. Whoever
-//! implements it decides nothing: it looks, reads and carries out.
+//! A plain host answers with cgroups, Kubernetes with workloads; a test answers from a script.
+//! An implementation decides nothing: it looks, reads and carries out.
 
 use walras_core::demand::Sample;
-use walras_core::node::{Action, Allocatable, MachineSample, PodFacts};
-use walras_core::units::{Millicores, Moment, PodUid, Ratio};
+use walras_core::node::{Action, Allocatable, MachineSample, WorkloadFacts};
+use walras_core::units::{Millicores, Moment, Ratio, WorkloadUid};
 
-use crate::board::PodLabel;
+use crate::board::WorkloadLabel;
 
 /// The outside of one node's market.
 pub trait Outside {
@@ -29,8 +29,8 @@ pub trait Outside {
     /// Who came and who went since the last look.
     fn look(&mut self) -> Vec<Change>;
 
-    /// Reads a pod's counters.
-    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble>;
+    /// Reads a workload's counters.
+    fn sample(&mut self, uid: &WorkloadUid, now: Moment) -> Result<Sample, Trouble>;
 
     /// What CPU costs since the tick whose actions are about to be carried out. For who publishes
     /// it beside them.
@@ -52,25 +52,28 @@ pub enum Change {
     /// It is here.
     Came(Box<Arrival>),
     /// It is gone, or is not sized any more.
-    Went(PodUid),
-    /// Somebody else set its limit to this.
-    Limited(PodUid, Millicores),
+    Went(WorkloadUid),
+    /// Another process set its limit to this.
+    Limited(WorkloadUid, Millicores),
     /// Its owner changed what it gets back, so that it is here with other facts.
     Owned(Box<Owned>),
+    /// It is permitted something else than before by whoever divides the machine with the market,
+    /// so that it is here with other facts.
+    Permitted(Box<Arrival>),
     /// What was decided for it and asked for is in force now.
-    Took(PodUid),
+    Took(WorkloadUid),
     /// What was decided for it and asked for did not come into force in time. This limit is in
-    /// force, and nobody counts on the other one any more; it may still come.
-    Late(PodUid, Millicores),
+    /// force, and the other one is not counted on any more; it may still come.
+    Late(WorkloadUid, Millicores),
 }
 
 /// A workload that is here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
     /// What the market is told of it.
-    pub facts: PodFacts,
+    pub facts: WorkloadFacts,
     /// What people are told of it.
-    pub label: PodLabel,
+    pub label: WorkloadLabel,
 }
 
 /// A workload whose owner changed what it gets back.
@@ -101,17 +104,17 @@ pub enum Carried {
     /// It was asked for and is on its way. Whether it comes into force is told by a later look.
     Asked,
     /// It should have been in force at once, which failed for this reason, and was asked for
-    /// instead. Nobody counts on it until a later look tells that it is in force.
+    /// instead. It is not counted on until a later look tells that it is in force.
     AskedInstead {
         /// Why, in words.
         because: String,
         /// The limit in force.
         in_force: Millicores,
     },
-    /// It was asked for before and did not come into force in time, so nobody counts on it. This
+    /// It was asked for before and did not come into force in time, so it is not counted on. This
     /// limit is in force.
     Late(Millicores),
-    /// Most of it is in force, but the limit is this one: somebody above allows no more.
+    /// Most of it is in force, but the limit is this one: a group above allows no more.
     HeldAt(Millicores),
     /// Nothing was written, because the owner of the workload has set this limit meanwhile. A later
     /// look tells what that means for it.

@@ -11,15 +11,15 @@ use walras_core::demand::Sample;
 use walras_core::learn::{LearnConfig, QTable, SAVED_BYTES_MAX};
 use walras_core::market::Fairness;
 use walras_core::need::Bounds;
-use walras_core::node::{Action, Allocatable, MachineSample, Node, PodFacts};
+use walras_core::node::{Action, Allocatable, MachineSample, Node, WorkloadFacts};
 use walras_core::profile::Profile;
 use walras_core::request::{RequestRule, UseRecord, WEEK_WINDOWS};
-use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Ratio, Span, Weight, WorkloadUid};
 use walras_wire::replay::{Replay, parse_line};
 use walras_wire::state::ChangeResult;
 
 use super::{Arrival, Carried, Change, Drive, Outside, Owned, Trouble};
-use crate::board::{Board, Identity, PodKind, PodLabel};
+use crate::board::{Board, Identity, WorkloadKind, WorkloadLabel};
 use crate::record::RecordTo;
 use crate::record::Recorder;
 
@@ -29,13 +29,13 @@ const LOOK: Span = Span::from_s(1);
 /// A made-up machine.
 struct Script {
     now: Moment,
-    pods: BTreeMap<PodUid, Load>,
+    workloads: BTreeMap<WorkloadUid, Load>,
     changes: Vec<Change>,
     mood: Mood,
     carried: Vec<Action>,
     /// Whether counters can be read.
     readable: bool,
-    /// How often any pod was read.
+    /// How often any workload was read.
     reads: usize,
     price: Ratio,
     /// What CPU cost as far as was known when each action was carried out.
@@ -55,7 +55,7 @@ enum Mood {
     Fails,
 }
 
-/// A pod that wants so much all the time.
+/// A workload that wants so much all the time.
 struct Load {
     wants: Millicores,
     limit: Millicores,
@@ -84,7 +84,7 @@ impl Script {
     fn new(mood: Mood) -> Self {
         Self {
             now: Moment::from_ms(12_000),
-            pods: BTreeMap::new(),
+            workloads: BTreeMap::new(),
             changes: Vec::new(),
             mood,
             carried: Vec::new(),
@@ -99,19 +99,19 @@ impl Script {
     fn comes(&mut self, name: &str, wants: u64, limit: u64) {
         let counters = Sample { at: self.now, ..Sample::default() };
         let (wants, limit) = (Millicores::new(wants), Millicores::new(limit));
-        self.pods.insert(PodUid::new(name), Load { wants, limit, counters });
+        self.workloads.insert(WorkloadUid::new(name), Load { wants, limit, counters });
         self.changes.push(Change::Came(Box::new(arrival(name, limit))));
     }
 
-    /// The owner of a pod changed its limit.
+    /// The owner of a workload changed its limit.
     fn is_owned(&mut self, name: &str, from: u64, to: u64) {
         let (from, to) = (Millicores::new(from), Millicores::new(to));
         let (arrival, from, to) = (arrival(name, to), Some(from), Some(to));
         self.changes.push(Change::Owned(Box::new(Owned { arrival, from, to })));
     }
 
-    /// What is told of the pod that came last, before the loop looks.
-    fn last_arrival(&mut self) -> &mut PodFacts {
+    /// What is told of the workload that came last, before the loop looks.
+    fn last_arrival(&mut self) -> &mut WorkloadFacts {
         match self.changes.last_mut() {
             Some(Change::Came(arrival)) => &mut arrival.facts,
             other => panic!("{other:?}"),
@@ -119,12 +119,12 @@ impl Script {
     }
 }
 
-/// A pod that comes with this limit.
+/// A workload that comes with this limit.
 fn arrival(name: &str, limit: Millicores) -> Arrival {
     Arrival {
-        facts: PodFacts {
-            uid: PodUid::new(name),
-            workload: Some(WorkloadKey::new(name)),
+        facts: WorkloadFacts {
+            uid: WorkloadUid::new(name),
+            family: Some(FamilyKey::new(name)),
             bounds: Bounds::new(Millicores::new(100), CAPACITY),
             weight: Weight::ONE,
             limit,
@@ -133,9 +133,9 @@ fn arrival(name: &str, limit: Millicores) -> Arrival {
             nature: Nature::Unknown,
             request_rule: RequestRule::Kept,
         },
-        label: PodLabel {
+        label: WorkloadLabel {
             name: name.to_owned(),
-            kind: PodKind::Path,
+            kind: WorkloadKind::Path,
             original_limit: Some(limit),
             target_latency_ms: None,
         },
@@ -163,8 +163,8 @@ impl Outside for Script {
         std::mem::take(&mut self.changes)
     }
 
-    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
-        let load = self.pods.get_mut(uid).ok_or(Trouble::Gone)?;
+    fn sample(&mut self, uid: &WorkloadUid, now: Moment) -> Result<Sample, Trouble> {
+        let load = self.workloads.get_mut(uid).ok_or(Trouble::Gone)?;
         self.reads += 1;
         load.run_until(now);
         if !self.readable {
@@ -184,7 +184,7 @@ impl Outside for Script {
     fn carry_out(&mut self, action: &Action) -> Carried {
         self.carried.push(action.clone());
         self.prices.push(self.price);
-        let Some(load) = self.pods.get_mut(&action.uid) else {
+        let Some(load) = self.workloads.get_mut(&action.uid) else {
             return Carried::Gone;
         };
         match self.mood {
@@ -240,13 +240,13 @@ fn run(drive: &mut Drive<Script>, ms: u64) {
 }
 
 fn limit(drive: &Drive<Script>, name: &str) -> u64 {
-    let uid = PodUid::new(name);
-    let pod = drive.node().pods().find(|pod| *pod.uid == uid);
-    pod.map_or(0, |pod| pod.in_force.limit.get())
+    let uid = WorkloadUid::new(name);
+    let workload = drive.node().workloads().find(|workload| *workload.uid == uid);
+    workload.map_or(0, |workload| workload.in_force.limit.get())
 }
 
 #[test]
-fn a_throttled_pod_has_more_after_two_fast_ticks() {
+fn a_throttled_workload_has_more_after_two_fast_ticks() {
     let mut script = Script::new(Mood::Works);
     script.comes("web", 1200, 200);
     let (mut drive, board) = drive(script);
@@ -255,8 +255,8 @@ fn a_throttled_pod_has_more_after_two_fast_ticks() {
     run(&mut drive, 5000);
     assert!(limit(&drive, "web") >= 1200);
     let state = board.state();
-    assert_eq!(state.pods.len(), 1);
-    assert_eq!(state.pods[0].limit_milli, limit(&drive, "web"));
+    assert_eq!(state.workloads.len(), 1);
+    assert_eq!(state.workloads[0].limit_milli, limit(&drive, "web"));
     assert_eq!(state.failures, 0);
 }
 
@@ -298,7 +298,7 @@ fn actions_are_carried_out_with_the_price_of_their_own_clearing() {
     assert!(carried_with_a_new_price > 0, "no clearing changed both the price and a pod");
 }
 
-/// How often a pod is read in ten seconds.
+/// How often a workload is read in ten seconds.
 fn reads(sampling_ms: u64, fast_ms: u64) -> usize {
     let mut script = Script::new(Mood::Works);
     script.comes("web", 10, 1000);
@@ -317,7 +317,7 @@ fn reads(sampling_ms: u64, fast_ms: u64) -> usize {
 }
 
 #[test]
-fn a_quiet_pod_is_read_as_often_as_is_said_however_rarely_the_loop_ticks() {
+fn a_quiet_workload_is_read_as_often_as_is_said_however_rarely_the_loop_ticks() {
     assert_eq!(reads(500, 2000), 20);
     assert_eq!(reads(1000, 2000), 10, "as the predecessor documents it");
     assert_eq!(reads(2000, 500), 5);
@@ -339,15 +339,15 @@ fn who_only_watches_says_the_same_thing_once() {
 }
 
 #[test]
-fn who_only_watches_does_not_think_that_a_pod_needs_more_and_more() {
+fn who_only_watches_does_not_think_that_a_workload_needs_more_and_more() {
     for profile in [Profile::DIRECT, Profile::API, Profile::TIGHT] {
         let need = |mood| {
             let mut script = Script::new(mood);
             script.comes("web", 1200, 1100);
             let (mut drive, board) = drive_with(script, &profile);
             run(&mut drive, 600_000);
-            let pod = drive.node().pods().next().expect("it came");
-            (pod.need.expect("it was cleared").get(), board.state().pods[0].suggested)
+            let workload = drive.node().workloads().next().expect("it came");
+            (workload.need.expect("it was cleared").get(), board.state().workloads[0].suggested)
         };
         let (acting, nothing_suggested) = need(Mood::Works);
         let (watching, suggested) = need(Mood::Watches);
@@ -363,19 +363,20 @@ fn who_only_watches_does_not_think_that_a_pod_needs_more_and_more() {
 }
 
 #[test]
-fn a_pod_that_is_gone_is_let_go_of() {
+fn a_workload_that_is_gone_is_let_go_of() {
     let mut script = Script::new(Mood::Works);
     script.comes("web", 1200, 200);
     script.comes("db", 100, 200);
     let (mut drive, board) = drive(script);
     run(&mut drive, 1000);
-    drive.outside().pods.remove(&PodUid::new("web"));
+    drive.outside().workloads.remove(&WorkloadUid::new("web"));
     run(&mut drive, 1500);
-    let names: Vec<String> = board.state().pods.into_iter().map(|pod| pod.name).collect();
+    let names: Vec<String> =
+        board.state().workloads.into_iter().map(|workload| workload.name).collect();
     assert_eq!(names, ["db"]);
-    drive.outside().changes.push(Change::Went(PodUid::new("db")));
+    drive.outside().changes.push(Change::Went(WorkloadUid::new("db")));
     run(&mut drive, 1500);
-    assert_eq!(drive.node().pods().count(), 0);
+    assert_eq!(drive.node().workloads().count(), 0);
 }
 
 #[test]
@@ -384,7 +385,7 @@ fn a_limit_that_somebody_else_set_is_taken_over() {
     script.comes("web", 50, 500);
     let (mut drive, _) = drive(script);
     run(&mut drive, 1500);
-    let uid = PodUid::new("web");
+    let uid = WorkloadUid::new("web");
     drive.outside().changes.push(Change::Limited(uid, Millicores::new(700)));
     run(&mut drive, 1200);
     assert_eq!(limit(&drive, "web"), 700);
@@ -400,7 +401,7 @@ fn what_is_late_is_not_counted_on_and_is_told_once() {
     assert_eq!(limit(&drive, "web"), 200);
     let failures = board.tally().failures;
     assert!((1..=4).contains(&failures), "{failures}");
-    let uid = PodUid::new("web");
+    let uid = WorkloadUid::new("web");
     drive.outside().changes.push(Change::Late(uid, Millicores::new(250)));
     run(&mut drive, 1200);
     assert_eq!(limit(&drive, "web"), 200);
@@ -417,7 +418,7 @@ fn what_had_to_be_asked_for_instead_is_not_taken_for_granted() {
 }
 
 #[test]
-fn another_node_starts_with_the_pods_that_are_there() {
+fn another_node_starts_with_the_workloads_that_are_there() {
     let mut script = Script::new(Mood::Works);
     script.comes("web", 50, 500);
     script.comes("db", 50, 500);
@@ -425,8 +426,8 @@ fn another_node_starts_with_the_pods_that_are_there() {
     run(&mut drive, 1500);
     drive.outside().comes("web", 50, 500);
     drive.start_over(Node::new(CAPACITY, Profile::SEED), None);
-    assert_eq!(drive.node().pods().count(), 1);
-    assert_eq!(board.state().pods.len(), 1, "the other is not sized any more");
+    assert_eq!(drive.node().workloads().count(), 1);
+    assert_eq!(board.state().workloads.len(), 1, "the other is not sized any more");
 }
 
 /// Everything that can happen, recorded and fed to `walras replay`'s machine: the same actions.
@@ -446,15 +447,15 @@ fn a_recording_replays_to_the_same_actions() {
     drive.outside().mood = Mood::Watches;
     run(&mut drive, 10_000);
     drive.outside().mood = Mood::Works;
-    drive.outside().pods.remove(&PodUid::new("batch"));
-    let late = PodUid::new("late");
+    drive.outside().workloads.remove(&WorkloadUid::new("batch"));
+    let late = WorkloadUid::new("late");
     drive.outside().changes.push(Change::Limited(late, Millicores::new(333)));
     run(&mut drive, 60_000);
     check_recording(&mut drive, &file, 20);
 }
 
 #[test]
-fn a_pod_that_comes_again_is_in_the_recording() {
+fn a_workload_that_comes_again_is_in_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("node.jsonl");
     let mut script = Script::new(Mood::Works);
@@ -484,13 +485,13 @@ fn what_was_learned_before_is_in_the_recording() {
     let (mut drive, _) = drive_with(script, &learning);
     record(&mut drive, &file, &learning);
     let saved = |seed| QTable::new(seed, &LearnConfig::DEFAULT).save();
-    drive.restore_table(WorkloadKey::new("web"), saved(7).as_bytes());
-    drive.restore_table(WorkloadKey::new("gone"), saved(8).as_bytes());
+    drive.restore_table(FamilyKey::new("web"), saved(7).as_bytes());
+    drive.restore_table(FamilyKey::new("gone"), saved(8).as_bytes());
     run(&mut drive, 100_000);
     // What the API server keeps may be there late, and may be damaged in any way.
-    drive.restore_table(WorkloadKey::new("batch"), saved(9).as_bytes());
-    drive.restore_table(WorkloadKey::new("odd"), &[0, 0xff, b'"', b'\n']);
-    drive.restore_table(WorkloadKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
+    drive.restore_table(FamilyKey::new("batch"), saved(9).as_bytes());
+    drive.restore_table(FamilyKey::new("odd"), &[0, 0xff, b'"', b'\n']);
+    drive.restore_table(FamilyKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
     run(&mut drive, 100_000);
     check_recording(&mut drive, &file, 10);
 }
@@ -513,11 +514,11 @@ fn what_was_used_before_and_requests_that_follow_it_are_in_the_recording() {
         (Some(Millicores::new(400)), Some(Millicores::new(400)));
     let (mut drive, _) = drive_with(script, &Profile::API);
     record(&mut drive, &file, &Profile::API);
-    drive.restore_use(WorkloadKey::new("web"), week.save().as_bytes());
-    drive.restore_use(WorkloadKey::new("odd"), &[0, 0xff, b'"', b'\n']);
-    drive.restore_use(WorkloadKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
+    drive.restore_use(FamilyKey::new("web"), week.save().as_bytes());
+    drive.restore_use(FamilyKey::new("odd"), &[0, 0xff, b'"', b'\n']);
+    drive.restore_use(FamilyKey::new("long"), &vec![b'x'; 3 * SAVED_BYTES_MAX]);
     run(&mut drive, 3 * 3_600_000);
-    let request = drive.node().pods().next().unwrap().in_force.request;
+    let request = drive.node().workloads().next().unwrap().in_force.request;
     assert!(request < Millicores::new(400), "it was lowered: {request}");
     check_recording(&mut drive, &file, 2);
 
@@ -542,7 +543,7 @@ fn a_node_that_starts_over_has_a_recording_of_its_own() {
     let before = text_of(drive.node());
     let carried = std::mem::take(&mut drive.outside().carried);
 
-    // Other constants hold, and every pod arrives anew.
+    // Other constants hold, and every workload arrives anew.
     let other = Profile { fairness: Fairness::Nash, ..learning };
     for (name, wants) in [("web", 1200), ("batch", 2500)] {
         let limit = limit(&drive, name);
@@ -611,7 +612,7 @@ fn a_recording_stops_where_it_is_full_and_the_one_before_is_kept() {
     let to = RecordTo { file: file.clone(), max_mib: 1 };
     let mut recorder = Recorder::start(&to, CAPACITY, &Profile::DIRECT, Moment::ORIGIN).unwrap();
     let event = || {
-        let uid = PodUid::new(&"x".repeat(500));
+        let uid = WorkloadUid::new(&"x".repeat(500));
         walras_wire::replay::Event::Applied(walras_wire::replay::Applied { uid })
     };
     let mut stopped = Vec::new();

@@ -37,7 +37,7 @@ pub(super) fn ask(url: &str, query: &str, patience: Duration) -> Answer {
         .http_status_as_error(false)
         .build();
     let address = format!("{}/api/v1/query", url.trim_end_matches('/'));
-    // Nobody waits for the answer after that, so it need not be worked out.
+    // The answer is not waited for after that, so it need not be worked out.
     let timeout = format!("{}ms", patience.as_millis());
     let call = ureq::Agent::new_with_config(config).get(&address);
     let mut answer = match call.query("query", query).query("timeout", timeout).call() {
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn nobody_there_is_away() {
-        // Nobody has listened there for thirty years.
+        // This port has had no listener for thirty years.
         let Answer::Away(because) = ask("http://127.0.0.1:1", "x", PATIENCE) else {
-            panic!("there is nobody");
+            panic!("there is no server");
         };
         assert!(because.contains("refused"), "{because}");
     }

@@ -4,7 +4,7 @@
 //! whatever a workload is called, and is not searched for placeholders itself.
 
 /// The query with every placeholder replaced by what it stands for. The longest one that fits
-/// counts: where there are `$pod` and `$pod_ip`, `$pod_ip` is no `$pod`.
+/// counts: where there are `$workload` and `$workload_ip`, `$workload_ip` is no `$workload`.
 pub(super) fn filled(query: &str, placeholders: &[(&'static str, String)]) -> String {
     let mut text = String::with_capacity(query.len());
     let mut rest = query;

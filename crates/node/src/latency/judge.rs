@@ -1,12 +1,13 @@
 //! What the answers of all rounds come to: verdicts, and what a person should know. No I/O.
 //!
-//! Used by `latency`. Only a measured latency misses a target. A pod whose latency is not known
-//! meets it, and that is told where it was said to miss it. While nobody answers, nothing is told.
+//! Used by `latency`. Only a measured latency misses a target. A workload whose latency is not
+//! known meets it, and that is told where it was said to miss it. While there is no answer, nothing
+//! is told, until what was told is too old to be believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{debug, info, warn};
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use super::ask::Answer;
 use super::{SettingNames, Target, Verdict};
@@ -14,25 +15,30 @@ use super::{SettingNames, Target, Verdict};
 /// When so many questions in a row are not answered, one is asked at a time until one is.
 const AWAY_AFTER: u32 = 3;
 
+/// After so many rounds without an answer, about a minute, nobody is believed to miss its target.
+const STALE_AFTER: u32 = 4;
+
 /// What is remembered of the answers so far.
 #[derive(Debug)]
 pub(super) struct Judge {
     settings: SettingNames,
     /// Who misses its target, as far as was told.
-    missing: BTreeSet<PodUid>,
+    missing: BTreeSet<WorkloadUid>,
     /// How many questions in a row were not answered, and why the last one was not.
     away: u32,
     away_because: String,
     /// Whose question is refused, and why.
-    refused: BTreeMap<PodUid, Refusal>,
+    refused: BTreeMap<WorkloadUid, Refusal>,
     /// Who was said to have no series.
-    unknown: BTreeSet<PodUid>,
+    unknown: BTreeSet<WorkloadUid>,
     rounds: usize,
+    /// How many rounds in a row had no answer at all.
+    unanswered: u32,
 }
 
 #[derive(Debug)]
 struct Refusal {
-    pod: String,
+    workload: String,
     because: String,
 }
 
@@ -49,18 +55,19 @@ impl Judge {
             refused: BTreeMap::new(),
             unknown: BTreeSet::new(),
             rounds: 0,
+            unanswered: 0,
         }
     }
 
     /// A round begins: these are asked about, in this order. Each time it begins with another one,
-    /// so that nobody is kept waiting for ever by questions that take too long.
+    /// so that no target waits for ever because of questions that take too long.
     pub(super) fn begin(&mut self, mut targets: Vec<Target>) -> Vec<Target> {
-        let asked: BTreeSet<&PodUid> = targets.iter().map(|target| &target.uid).collect();
+        let asked: BTreeSet<&WorkloadUid> = targets.iter().map(|target| &target.uid).collect();
         self.missing.retain(|uid| asked.contains(uid));
         self.refused.retain(|uid, _| asked.contains(uid));
         self.unknown.retain(|uid| asked.contains(uid));
         if targets.is_empty() {
-            // Nobody finds out any more whether it is.
+            // It is not found out any more whether it is.
             self.away = 0;
         }
         let first = self.rounds.checked_rem(targets.len()).unwrap_or(0);
@@ -70,7 +77,7 @@ impl Judge {
     }
 
     /// Who was told to miss its target.
-    pub(super) fn missing(self) -> BTreeSet<PodUid> {
+    pub(super) fn missing(self) -> BTreeSet<WorkloadUid> {
         self.missing
     }
 
@@ -79,7 +86,7 @@ impl Judge {
         self.away >= AWAY_AFTER
     }
 
-    /// What an answer means for a pod, if that is to be told.
+    /// What an answer means for a workload, if that is to be told.
     pub(super) fn hear(&mut self, target: &Target, answer: Answer) -> Option<Verdict> {
         if let Answer::Away(because) = answer {
             self.nobody_answers(because);
@@ -88,22 +95,36 @@ impl Judge {
         if self.is_away() {
             info!("Prometheus answers again");
         }
-        self.away = 0;
+        (self.away, self.unanswered) = (0, 0);
         let latency_ms = self.latency_ms(target, answer);
         let uid = &target.uid;
         let Some(latency_ms) = latency_ms else {
-            // Whoever was found to miss its target would be raised for ever.
+            // A workload that was found to miss its target would be raised for ever.
             let missed_before = self.missing.remove(uid);
             return missed_before.then(|| Verdict { uid: uid.clone(), missed: false });
         };
         let missed = latency_ms > target.missed_above_ms;
-        debug!(pod = %uid, latency_ms, missed, "latency judged");
+        debug!(workload = %uid, latency_ms, missed, "latency judged");
         if missed {
             self.missing.insert(uid.clone());
         } else {
             self.missing.remove(uid);
         }
         Some(Verdict { uid: uid.clone(), missed })
+    }
+
+    /// A round ends. What was told too long ago to be believed: whoever was found to miss its
+    /// target would be raised for as long as nobody answers.
+    pub(super) fn end(&mut self) -> Vec<Verdict> {
+        if self.away == 0 {
+            return Vec::new();
+        }
+        self.unanswered = self.unanswered.saturating_add(1);
+        if self.unanswered < STALE_AFTER {
+            return Vec::new();
+        }
+        let stale = std::mem::take(&mut self.missing).into_iter();
+        stale.map(|uid| Verdict { uid, missed: false }).collect()
     }
 
     fn nobody_answers(&mut self, because: String) {
@@ -131,7 +152,7 @@ impl Judge {
             Answer::Unknown => {
                 if self.unknown.insert(uid.clone()) {
                     info!(
-                        pod = target.name,
+                        workload = target.name,
                         "its latency target is not judged: {} finds no series of it",
                         self.settings.query
                     );
@@ -141,13 +162,13 @@ impl Judge {
             Answer::Refused(because) => {
                 if self.refused.is_empty() {
                     warn!(
-                        pod = target.name,
+                        workload = target.name,
                         "its latency target is not judged: {} does not work: {because}",
                         self.settings.query
                     );
                 }
-                let pod = target.name.clone();
-                self.refused.insert(uid.clone(), Refusal { pod, because });
+                let workload = target.name.clone();
+                self.refused.insert(uid.clone(), Refusal { workload, because });
                 None
             }
         }
@@ -162,10 +183,10 @@ impl Judge {
                 "{url_name}: {url} does not answer, so latency targets are not judged: {because}"
             )
         });
-        let refused = self.refused.values().next().map(|Refusal { pod, because }| {
+        let refused = self.refused.values().next().map(|Refusal { workload, because }| {
             let whom = match self.refused.len() {
-                1 => format!("{pod}, whose latency target is"),
-                many => format!("{pod} and {} more, whose latency targets are", many - 1),
+                1 => format!("{workload}, whose latency target is"),
+                many => format!("{workload} and {} more, whose latency targets are", many - 1),
             };
             format!("{query_name}: does not work for {whom} not judged: {because}")
         });
@@ -179,7 +200,7 @@ mod tests {
 
     fn target(name: &str) -> Target {
         Target {
-            uid: PodUid::new(name),
+            uid: WorkloadUid::new(name),
             name: name.to_owned(),
             placeholders: Vec::new(),
             missed_above_ms: 100.0,
@@ -190,7 +211,7 @@ mod tests {
         Judge::new(SettingNames { url: "the_url", query: "the_query" })
     }
 
-    /// What a round of answers comes to, each for a pod of its own; the others are not asked.
+    /// What a round of answers comes to, each for a workload of its own; the others are not asked.
     fn round(judge: &mut Judge, answers: &[Answer]) -> String {
         let names = ["a", "b", "c", "d", "e"];
         let targets: Vec<Target> = names.iter().map(|name| target(name)).collect();
@@ -250,6 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn a_missed_target_is_believed_for_a_few_rounds_without_an_answer_and_no_longer() {
+        let mut judge = judge();
+        round(&mut judge, &[Answer::Seconds(0.2)]);
+        assert_eq!(judge.end(), []);
+        for _ in 1..STALE_AFTER {
+            round(&mut judge, &[away()]);
+            assert_eq!(judge.end(), []);
+        }
+        round(&mut judge, &[away()]);
+        assert_eq!(judge.end(), [Verdict { uid: WorkloadUid::new("a"), missed: false }]);
+        round(&mut judge, &[away()]);
+        assert_eq!(judge.end(), [], "it was told once");
+        round(&mut judge, &[Answer::Seconds(0.2)]);
+        round(&mut judge, &[away()]);
+        assert_eq!(judge.end(), [], "it counts from the last answer");
+    }
+
+    #[test]
     fn it_is_a_problem_when_nobody_answers_until_somebody_does_or_nobody_asks() {
         let away_for_long = || {
             let mut judge = judge();
@@ -270,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_is_refused_is_one_problem_for_all_pods_until_it_works() {
+    fn a_query_that_is_refused_is_one_problem_for_all_workloads_until_it_works() {
         let mut judge = judge();
         round(&mut judge, &[refused(), Answer::Idle]);
         let one = "the_query: does not work for a, whose latency target is not judged: \
@@ -285,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_begins_with_another_pod() {
+    fn each_round_begins_with_another_workload() {
         let mut judge = judge();
         let mut first = || judge.begin(vec![target("a"), target("b")])[0].name.clone();
         assert_eq!([first(), first(), first()], ["a", "b", "a"]);

@@ -32,7 +32,7 @@ impl Judging {
             runtime.block_on(async {
                 tokio::select! {
                     () = run(questions, tell, rhythm) => {}
-                    // Whether it was sent or dropped, nobody listens any more.
+                    // Whether it was sent or dropped, there is no receiver any more.
                     _ = stopped => {}
                 }
             });

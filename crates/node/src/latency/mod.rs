@@ -1,10 +1,11 @@
 //! Asks Prometheus whether workloads meet their latency targets.
 //!
 //! In the background, every 15 seconds, one question per workload that has a target. Only a
-//! measured latency misses a target. Where there is none, because nobody makes requests or one
-//! question was not understood, the target counts as met, since nobody knows better; the others are
-//! asked about all the same. While Prometheus as a whole does not answer, the last verdicts stay.
-//! What is wrong is left where the loop looks for problems, and names the setting.
+//! measured latency misses a target. Where there is none, because there are no requests or one
+//! question was not understood, the target counts as met, since nothing else is known; the others
+//! are asked about all the same. While Prometheus as a whole does not answer, the last verdicts
+//! stay for a minute. What is wrong is left where the loop looks for problems, and names the
+//! setting.
 //!
 //! Called by node daemons: `walras host` has a thread for it, [`Judging`], and `walras agent` lets
 //! [`run`] take turns with what it asks of others.
@@ -22,7 +23,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use self::ask::{Answer, ask};
 use self::fill::filled;
@@ -34,7 +35,7 @@ pub use self::judging::Judging;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The workload.
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// What a person calls it.
     pub name: String,
     /// What stands for it in the query, such as `$name`, and what is put there.
@@ -84,12 +85,12 @@ pub struct Questions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The workload.
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// Whether it misses it.
     pub missed: bool,
 }
 
-/// Asks for as long as it is polled and somebody listens.
+/// Asks for as long as it is polled and there is a receiver.
 pub async fn run(questions: Arc<Questions>, verdicts: Sender<Verdict>, rhythm: Rhythm) {
     let mut judge = Judge::new(questions.settings);
     let mut before = Question::default();
@@ -123,6 +124,11 @@ pub async fn run(questions: Arc<Questions>, verdicts: Sender<Verdict>, rhythm: R
             }
             if judge.is_away() {
                 break;
+            }
+        }
+        for verdict in judge.end() {
+            if verdicts.send(verdict).is_err() {
+                return;
             }
         }
         questions.tell(judge.problems(&url));
@@ -171,6 +177,6 @@ impl Questions {
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Both are replaced as a whole, so whoever panicked left nothing half done.
+    // Both are replaced as a whole, so a panic left nothing half done.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

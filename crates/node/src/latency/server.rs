@@ -16,7 +16,7 @@ pub(super) enum Reply {
     Nothing,
     /// The beginning of an answer, and the connection stays open.
     Half,
-    /// Bytes for as long as somebody reads them.
+    /// Bytes for as long as they are read.
     Endless,
 }
 

@@ -9,26 +9,31 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
+use tokio::task;
 use tokio::time::{self, Interval, MissedTickBehavior};
 
 use super::guard::{answer, json, refuse};
 use super::listen::Stopping;
 use super::peers::{Peer, Peers, Room};
-use super::{MadeOnce, metrics};
+use super::{MadeOnce, metrics, text};
+use crate::beside::joined;
 use crate::board::{Board, LookupError};
 
 /// So many clients may watch the stream at once, and of one peer so many.
 const STREAMS: Room = Room { of_one: 16, of_all: 32 };
 /// A stream sends the state this often.
 const STREAM_EVERY: Duration = Duration::from_secs(1);
-/// A stream ends after so many events; whoever still looks asks again.
+/// A stream ends after so many events; a client that still looks asks again.
 const STREAM_EVENTS_MAX: u32 = 900;
 /// Text around the state that makes it an event.
 const EVENT: (&str, &str) = ("data: ", "\n\n");
+/// Where nobody looks at the node.
+const NO_TELEMETRY: &str = "there are no figures of this node: telemetry is switched off, or has \
+                            only just started";
 
 /// What the handlers share.
 #[derive(Debug)]
@@ -54,14 +59,22 @@ pub(super) fn routes(board: Arc<Board>) -> Router {
     Router::new()
         .route("/metrics", get(scrape))
         .route("/api/v1/state", get(state))
-        .route("/api/v1/pods/{uid}", get(pod))
+        .route("/api/v1/pods/{uid}", get(workload))
         .route("/api/v1/history", get(history))
         .route("/api/v1/stream", get(watch))
+        .route("/api/v1/telemetry", get(telemetry))
+        .route("/api/v1/workloads", get(workloads))
+        .route("/api/v1/workloads/{id}/logs", get(workload_logs))
         .with_state(Arc::new(Api::new(board)))
 }
 
 async fn scrape(State(api): State<Arc<Api>>) -> Response {
-    match api.metrics.get(|| metrics::text(api.board.state(), api.board.tally())) {
+    let made = || {
+        let own = metrics::text(api.board.state(), api.board.tally(), api.board.telemetry())?;
+        let beside = api.board.beside().map(|beside| beside.metrics());
+        Ok::<_, std::fmt::Error>(beside.map_or(own.clone(), |more| joined(&own, &more)))
+    };
+    match api.metrics.get(made) {
         Ok(text) => answer(StatusCode::OK, metrics::CONTENT_TYPE, Body::from(text)),
         Err(error) => {
             refuse(StatusCode::INTERNAL_SERVER_ERROR, format!("no metrics were made: {error}"))
@@ -75,7 +88,7 @@ async fn state(State(api): State<Arc<Api>>) -> Response {
     answer(StatusCode::OK, "application/json", Body::from(state))
 }
 
-async fn pod(State(api): State<Arc<Api>>, Path(uid): Path<String>) -> Response {
+async fn workload(State(api): State<Arc<Api>>, Path(uid): Path<String>) -> Response {
     match api.board.explain(&uid) {
         Ok(explanation) => json(StatusCode::OK, &explanation),
         Err(error) => refuse(StatusCode::NOT_FOUND, error.to_string()),
@@ -94,6 +107,31 @@ async fn history(State(api): State<Arc<Api>>, Query(whose): Query<Whose>) -> Res
     match history {
         Ok(history) => answer(StatusCode::OK, "application/json", Body::from(history)),
         Err(error) => refuse(StatusCode::NOT_FOUND, error.to_string()),
+    }
+}
+
+async fn telemetry(State(api): State<Arc<Api>>) -> Response {
+    match api.board.telemetry() {
+        Some(told) => json(StatusCode::OK, &told),
+        None => refuse(StatusCode::NOT_FOUND, NO_TELEMETRY.to_owned()),
+    }
+}
+
+async fn workloads(State(api): State<Arc<Api>>) -> Response {
+    match api.board.beside() {
+        Some(beside) => answer(StatusCode::OK, "application/json", Body::from(beside.workloads())),
+        // Not an error: most daemons run none, and browsers complain of errors.
+        None => StatusCode::NO_CONTENT.into_response(),
+    }
+}
+
+async fn workload_logs(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Response {
+    let beside = api.board.beside().map(Arc::clone);
+    // It may take a moment, and others are served by this thread as well.
+    let asked = task::spawn_blocking(move || beside.and_then(|beside| beside.logs(&id)));
+    match asked.await {
+        Ok(Some(lines)) => text(StatusCode::OK, lines),
+        Ok(None) | Err(_) => refuse(StatusCode::NOT_FOUND, "there is no such workload".to_owned()),
     }
 }
 
@@ -128,7 +166,7 @@ async fn watch(
     response
 }
 
-/// Somebody who watches.
+/// A client that watches.
 struct Watcher {
     place: Place,
     stopping: Stopping,

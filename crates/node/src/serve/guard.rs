@@ -90,7 +90,7 @@ fn refusal(request: &Request, names: &[String]) -> Option<Response> {
         return Some(refused);
     }
     if has_body(request) {
-        // Nobody would read it, so the connection ends before it is sent.
+        // It would not be read, so the connection ends before it is sent.
         let mut refused =
             refuse(StatusCode::PAYLOAD_TOO_LARGE, "a request must not have a body here");
         refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

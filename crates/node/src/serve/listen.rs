@@ -1,8 +1,8 @@
 //! Accepts connections and serves them, within bounds, until told to stop.
 //!
-//! Nobody waits for a place: who has to go when there are too many is in `peers`. A client has a
-//! few seconds to say what it wants and to read what it is told, and a connection ends after some
-//! minutes in any case; a dashboard reconnects by itself.
+//! A connection never waits for a place: which one has to go when there are too many is in `peers`.
+//! A client has a few seconds to say what it wants and to read what it is told, and a connection
+//! ends after some minutes in any case; a dashboard reconnects by itself.
 
 use std::net::TcpListener as StdListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,7 @@ pub(super) async fn accept(
             next = next(&listener) => next,
         };
         let (end, ended) = oneshot::channel::<()>();
-        // Whoever has to go is told so by its sender being dropped.
+        // A connection that has to go is told so by its sender being dropped.
         let (number, _) = lock(&peers).came(peer, end);
         let router = router.clone().layer(axum::Extension(peer));
         let connection = graceful.watch(connection(stream, router, bounds));

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 /// An answer that was made this lately is good enough for the next one who asks.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// An answer, once it was made. Whoever gets it holds the same bytes as everybody else.
+/// An answer, once it was made. All requests share the same bytes.
 #[derive(Debug, Default)]
 pub struct MadeOnce(Mutex<Option<(Instant, Bytes)>>);
 
@@ -39,7 +39,7 @@ mod tests {
         let made = MadeOnce::default();
         assert_eq!(made.get(|| Err::<String, _>("broken")), Err("broken"));
         let first = made.get(|| Ok::<_, ()>("large".to_owned())).unwrap();
-        let second = made.get(|| Err::<String, _>("nobody asks twice")).unwrap();
+        let second = made.get(|| Err::<String, _>("it is not made twice")).unwrap();
         assert_eq!(first.as_ptr(), second.as_ptr());
     }
 }

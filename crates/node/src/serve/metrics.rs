@@ -1,8 +1,9 @@
 //! `/metrics` in the OpenMetrics text format: our own figures, and the same under the names of the
 //! predecessor (`mbcas_`) and of the allocator document (`apex_`), so that dashboards keep working.
 //!
-//! A pod's `namespace` is its own on Kubernetes, and on a plain host where it comes from. Where two
-//! pods have one name, the label has their uids, since two series must never have the same labels.
+//! A workload's `namespace` is its own on Kubernetes, and on a plain host where it comes from.
+//! Where two workloads have one name, the label has their uids, since two series must never have
+//! the same labels.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +15,11 @@ use prometheus_client::registry::Registry;
 use walras_core::market::Mode;
 use walras_core::units::Millicores;
 use walras_core::units::Span;
-use walras_wire::state::{NodeState, PodState};
+use walras_wire::state::{NodeState, WorkloadState};
+use walras_wire::telemetry::NodeTelemetry;
 
-use crate::board::{BUCKETS_US, Duration, PodKind, Tally};
+use super::figures;
+use crate::board::{BUCKETS_US, Duration, Tally, WorkloadKind};
 
 /// What [`text()`] writes.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -24,9 +27,13 @@ pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const MODES: [Mode; 3] = [Mode::Uncongested, Mode::Congested, Mode::Overloaded];
 
 /// Everything that can be measured.
-pub(super) fn text(state: NodeState, tally: Tally) -> Result<String, fmt::Error> {
+pub(super) fn text(
+    state: NodeState,
+    tally: Tally,
+    telemetry: Option<NodeTelemetry>,
+) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape { state, tally }));
+    registry.register_collector(Box::new(Scrape { state, tally, telemetry }));
     let mut text = String::new();
     text::encode(&mut text, &registry)?;
     Ok(text)
@@ -37,52 +44,67 @@ pub(super) fn text(state: NodeState, tally: Tally) -> Result<String, fmt::Error>
 struct Scrape {
     state: NodeState,
     tally: Tally,
+    telemetry: Option<NodeTelemetry>,
 }
 
-/// A figure of a pod: its name, what it means, and how to find it.
-type PodGauge = (&'static str, &'static str, fn(&PodState) -> Option<f64>);
+/// A figure of a workload: its name, what it means, and how to find it.
+type WorkloadGauge = (&'static str, &'static str, fn(&WorkloadState) -> Option<f64>);
 
-const POD_GAUGES: &[PodGauge] = &[
-    ("walras_pod_usage_millicores", "CPU in use", |pod| float(pod.usage_milli?)),
-    ("walras_pod_need_millicores", "CPU needed", |pod| float(pod.need_milli?)),
-    ("walras_pod_grant_millicores", "CPU granted by the market", |pod| float(pod.grant_milli?)),
-    ("walras_pod_request_millicores", "The guarantee", |pod| float(pod.request_milli)),
-    ("walras_pod_limit_millicores", "The cap, of pods that have one", |pod| {
-        float(pod.limit_milli).filter(|_| !Millicores::new(pod.limit_milli).is_unlimited())
+const POD_GAUGES: &[WorkloadGauge] = &[
+    ("walras_pod_usage_millicores", "CPU in use", |workload| float(workload.usage_milli?)),
+    ("walras_pod_need_millicores", "CPU needed", |workload| float(workload.need_milli?)),
+    ("walras_pod_grant_millicores", "CPU granted by the market", |workload| {
+        float(workload.grant_milli?)
     }),
-    ("walras_pod_lent_millicores", "What it has a right to and does not need", |pod| {
-        float(pod.lent_milli)
+    ("walras_pod_request_millicores", "The guarantee", |workload| float(workload.request_milli)),
+    ("walras_pod_limit_millicores", "The cap, of pods that have one", |workload| {
+        float(workload.limit_milli)
+            .filter(|_| !Millicores::new(workload.limit_milli).is_unlimited())
     }),
-    ("walras_pod_contained", "Whether it is held because it takes all it can get", |pod| {
-        flag(pod.contained_for.is_some())
+    ("walras_pod_lent_millicores", "What it has a right to and does not need", |workload| {
+        float(workload.lent_milli)
     }),
-    ("walras_pod_min_millicores", "The least it is granted", |pod| float(pod.min_milli)),
-    ("walras_pod_max_millicores", "The most it is granted", |pod| float(pod.max_milli)),
-    ("walras_pod_weight", "What its claim counts for", |pod| Some(pod.weight)),
-    ("walras_pod_throttled_period_ratio", "Throttled periods over all periods, lately", |pod| {
-        pod.throttled_period_ratio
+    ("walras_pod_contained", "Whether it is held because it takes all it can get", |workload| {
+        flag(workload.contained_for.is_some())
     }),
-    ("walras_pod_hot", "Whether every fast tick looks at it", |pod| flag(pod.hot)),
-    ("walras_pod_latency_missed", "Whether it misses its latency target", |pod| {
-        flag(pod.latency_missed)
+    ("walras_pod_min_millicores", "The least it is granted", |workload| float(workload.min_milli)),
+    ("walras_pod_max_millicores", "The most it is granted", |workload| float(workload.max_milli)),
+    ("walras_pod_weight", "What its claim counts for", |workload| Some(workload.weight)),
+    (
+        "walras_pod_throttled_period_ratio",
+        "Throttled periods over all periods, lately",
+        |workload| workload.throttled_period_ratio,
+    ),
+    ("walras_pod_hot", "Whether every fast tick looks at it", |workload| flag(workload.hot)),
+    ("walras_pod_latency_missed", "Whether it misses its latency target", |workload| {
+        flag(workload.latency_missed)
     }),
-    ("mbcas_need_milli", "CPU needed", |pod| float(pod.need_milli?)),
-    ("mbcas_allocation_milli", "CPU granted by the market", |pod| float(pod.grant_milli?)),
-    ("mbcas_throttling_ratio", "Throttled time over used time, lately", |pod| pod.throttle_ratio),
-    ("apex_need_milli", "CPU needed", |pod| float(pod.need_milli?)),
-    ("apex_allocation_milli", "CPU granted by the market", |pod| float(pod.grant_milli?)),
-    ("apex_nash_reduction_ratio", "How much of what it bid for above its min was cut", |pod| {
-        pod.reduction_ratio
+    ("mbcas_need_milli", "CPU needed", |workload| float(workload.need_milli?)),
+    ("mbcas_allocation_milli", "CPU granted by the market", |workload| {
+        float(workload.grant_milli?)
     }),
-    ("apex_headroom_utilization", "Usage over grant", |pod| {
-        let grant = float(pod.grant_milli?).filter(|grant| *grant > 0.0)?;
-        Some(float(pod.usage_milli?)? / grant)
+    ("mbcas_throttling_ratio", "Throttled time over used time, lately", |workload| {
+        workload.throttle_ratio
+    }),
+    ("apex_need_milli", "CPU needed", |workload| float(workload.need_milli?)),
+    ("apex_allocation_milli", "CPU granted by the market", |workload| float(workload.grant_milli?)),
+    (
+        "apex_nash_reduction_ratio",
+        "How much of what it bid for above its min was cut",
+        |workload| workload.reduction_ratio,
+    ),
+    ("apex_headroom_utilization", "Usage over grant", |workload| {
+        let grant = float(workload.grant_milli?).filter(|grant| *grant > 0.0)?;
+        Some(float(workload.usage_milli?)? / grant)
     }),
 ];
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Self { state, tally } = self;
+        let Self { state, tally, telemetry } = self;
+        if let Some(told) = telemetry {
+            figures::encode(&mut encoder, told)?;
+        }
         for &(name, help, value) in &node_gauges(state) {
             gauge(&mut encoder, name, help, value)?;
         }
@@ -93,12 +115,12 @@ impl Collector for Scrape {
         for (name, help, duration) in durations(tally) {
             histogram(&mut encoder, name, help, duration)?;
         }
-        let names = names(&state.pods);
+        let names = names(&state.workloads);
         for (name, help, figure) in POD_GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (pod, name) in state.pods.iter().zip(&names) {
-                if let Some(value) = figure(pod) {
-                    family.encode_family(&labels(pod, name))?.encode_gauge(&value)?;
+            for (workload, name) in state.workloads.iter().zip(&names) {
+                if let Some(value) = figure(workload) {
+                    family.encode_family(&labels(workload, name))?.encode_gauge(&value)?;
                 }
             }
         }
@@ -108,10 +130,10 @@ impl Collector for Scrape {
 
 fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
     let milli = |amount: u64| float(amount).unwrap_or_default();
-    let pods = u64::try_from(state.pods.len()).unwrap_or(u64::MAX);
-    let granted: u64 = state.pods.iter().filter_map(|pod| pod.grant_milli).sum();
+    let workloads = u64::try_from(state.workloads.len()).unwrap_or(u64::MAX);
+    let granted: u64 = state.workloads.iter().filter_map(|workload| workload.grant_milli).sum();
     let measured = [
-        ("walras_idle_millicores", "What nobody uses of the machine", state.idle_milli),
+        ("walras_idle_millicores", "CPU of the machine that is idle", state.idle_milli),
         (
             "walras_unmanaged_millicores",
             "What others use that are not sized",
@@ -123,7 +145,7 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
     let mut gauges = vec![
         ("walras_up_seconds", "How long the daemon has been running", milli(state.uptime_s)),
         ("walras_acting", "Whether it changes anything", f64::from(u8::from(state.acting))),
-        ("walras_pods", "Pods under the market", milli(pods)),
+        ("walras_pods", "Pods under the market", milli(workloads)),
         ("walras_problems", "Things a person should know", {
             milli(u64::try_from(state.problems.len()).unwrap_or(u64::MAX))
         }),
@@ -141,7 +163,7 @@ fn node_gauges(state: &NodeState) -> Vec<(&'static str, &'static str, f64)> {
         ("walras_lent_millicores", "Rights that are not needed", milli(state.lent_milli)),
         ("walras_price", "The published price", state.price),
         ("walras_multiplier", "The solver's own price", state.multiplier),
-        ("mbcas_managed_pods", "Pods under the market", milli(pods)),
+        ("mbcas_managed_pods", "Pods under the market", milli(workloads)),
         ("mbcas_nash_shadow_price", "The published price", state.price),
         ("mbcas_shadow_price_cpu", "The published price", state.price),
         (
@@ -244,27 +266,33 @@ fn histogram(
     help: &str,
     duration: &Duration,
 ) -> Result<(), fmt::Error> {
-    let bounds = BUCKETS_US.iter().map(|us| seconds(Span::from_us(*us))).chain([f64::MAX]);
+    let bounds = BUCKETS_US.iter().map(|us| seconds(Span::from_us(*us))).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(duration.buckets).collect();
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     metric.encode_histogram::<NoLabelSet>(seconds(duration.sum), duration.count, &buckets, None)
 }
 
-/// What a pod is found by. A pod of Kubernetes is called `NAMESPACE/POD` everywhere else.
-fn labels<'a>(pod: &'a PodState, name: &'a str) -> [(&'static str, &'a str); 2] {
-    let of_kubernetes = || name.split_once('/').filter(|_| pod.kind == PodKind::Kubernetes.name());
-    let (namespace, name) = of_kubernetes().unwrap_or((&pod.kind, name));
+/// What a workload is found by. A workload of Kubernetes is called `NAMESPACE/WORKLOAD` everywhere
+/// else.
+fn labels<'a>(workload: &'a WorkloadState, name: &'a str) -> [(&'static str, &'a str); 2] {
+    let of_kubernetes =
+        || name.split_once('/').filter(|_| workload.kind == WorkloadKind::Kubernetes.name());
+    let (namespace, name) = of_kubernetes().unwrap_or((&workload.kind, name));
     [("pod", name), ("namespace", namespace)]
 }
 
-/// What each pod is called: by name, or by uid where a name is not its alone.
-fn names(pods: &[PodState]) -> Vec<&str> {
+/// What each workload is called: by name, or by uid where a name is not its alone.
+fn names(workloads: &[WorkloadState]) -> Vec<&str> {
     let mut times: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    for pod in pods {
-        *times.entry((&pod.kind, &pod.name)).or_default() += 1;
+    for workload in workloads {
+        *times.entry((&workload.kind, &workload.name)).or_default() += 1;
     }
-    let alone = |pod: &PodState| times[&(pod.kind.as_str(), pod.name.as_str())] == 1;
-    pods.iter().map(|pod| if alone(pod) { pod.name.as_str() } else { &pod.uid }).collect()
+    let alone =
+        |workload: &WorkloadState| times[&(workload.kind.as_str(), workload.name.as_str())] == 1;
+    workloads
+        .iter()
+        .map(|workload| if alone(workload) { workload.name.as_str() } else { &workload.uid })
+        .collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures of a node are far below 2^53")]

@@ -6,6 +6,7 @@
 //! Requests that a web page from elsewhere tricked a browser into are refused by their `Host`.
 
 mod api;
+mod figures;
 mod guard;
 mod hasty;
 mod listen;
@@ -13,6 +14,7 @@ mod made;
 mod metrics;
 mod page;
 mod peers;
+mod plain;
 mod probes;
 
 use std::io;
@@ -34,6 +36,7 @@ use self::listen::Bounds;
 pub use self::guard::answer;
 pub use self::made::MadeOnce;
 pub use self::page::{Asset, LOOK, PAGE, SCRIPT, STYLE, pages};
+pub use self::plain::start_metrics;
 pub use self::probes::{Probes, start_probes};
 
 /// Where to listen, and who may ask.
@@ -65,10 +68,10 @@ pub struct Server {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why nobody can be served.
+/// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Somebody else listens there.
+    /// Another process listens there.
     #[error(
         "cannot listen on {address}: another program already does; is a daemon of Walras running? \
          Choose another address with --listen"

@@ -40,11 +40,17 @@ pub const LOOK: [Asset; 6] = [
     Asset { path: "/ui/words.js", content_type: SCRIPT, text: include_str!("../../ui/words.js") },
 ];
 
-const DASHBOARD: [Asset; 4] = [
+const DASHBOARD: [Asset; 6] = [
     Asset { path: "/", content_type: PAGE, text: include_str!("../../ui/index.html") },
     Asset { path: "/ui/app.js", content_type: SCRIPT, text: include_str!("../../ui/app.js") },
+    Asset { path: "/ui/node.js", content_type: SCRIPT, text: include_str!("../../ui/node.js") },
     Asset { path: "/ui/pods.js", content_type: SCRIPT, text: include_str!("../../ui/pods.js") },
     Asset { path: "/ui/plot.js", content_type: SCRIPT, text: include_str!("../../ui/plot.js") },
+    Asset {
+        path: "/ui/workloads.js",
+        content_type: SCRIPT,
+        text: include_str!("../../ui/workloads.js"),
+    },
 ];
 
 /// The dashboard of a node.

@@ -1,8 +1,8 @@
 //! Who is connected, and who has to go when there is no room for the next one.
 //!
-//! Nobody is kept waiting: a connection that comes is served. Where that is too many of one peer,
-//! its oldest goes; where it is too many of all, the oldest of the peer that has most. So whoever
-//! holds connections only takes them from itself, however many it opens.
+//! No connection is kept waiting: one that comes is served. Where that is too many of one peer,
+//! its oldest goes; where it is too many of all, the oldest of the peer that has most. So a
+//! client takes connections only from itself, however many it opens.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,7 +16,7 @@ pub(super) struct Room {
     pub(super) of_all: usize,
 }
 
-/// Somebody who connects, as far as addresses tell people apart.
+/// A client, as far as addresses tell clients apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Peer(IpAddr);
 
@@ -53,12 +53,12 @@ impl Peer {
 // === impl Peers ===
 
 impl<T> Peers<T> {
-    /// Nobody, and so much room.
+    /// No connections, and so much room.
     pub(super) const fn new(room: Room) -> Self {
         Self { room, next: 0, connections: BTreeMap::new(), counts: BTreeMap::new() }
     }
 
-    /// Whether one more of `peer` would make nobody go.
+    /// Whether one more of `peer` would make none go.
     pub(super) fn has_room_for(&self, peer: Peer) -> bool {
         self.goes_for(peer).is_none()
     }

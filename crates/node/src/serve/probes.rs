@@ -1,4 +1,4 @@
-//! Health and readiness on a listener of their own, so that whoever fills the other one with
+//! Health and readiness on a listener of their own, so that a client that fills the other one with
 //! connections does not make the program look dead.
 
 use std::fmt;

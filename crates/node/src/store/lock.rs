@@ -55,7 +55,7 @@ impl Lock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
-                // Whoever holds it may not have written its number yet.
+                // Its holder may not have written its number yet.
                 file.take(32).read_to_string(&mut pid).ok();
                 let pid = Some(pid.trim().to_owned()).filter(|pid| !pid.is_empty());
                 return Err(LockError::Taken { pid, file: path });

@@ -16,7 +16,7 @@ use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
 };
 use walras_cgroup::{BootId, Identity, Original, Originals};
-use walras_core::units::WorkloadKey;
+use walras_core::units::FamilyKey;
 
 use self::saved::SavedOriginal;
 
@@ -31,7 +31,7 @@ const CACHE_BYTES: usize = 1024 * 1024;
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// What each cgroup came with, by its boot and number.
 const ORIGINALS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("originals");
-/// What was learned, by workload.
+/// What was learned, by family.
 const TABLES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tables");
 
 /// The store.
@@ -206,16 +206,16 @@ impl Store {
         })
     }
 
-    /// What was learned, by workload.
+    /// What was learned, by family.
     ///
     /// # Errors
     /// The store is damaged.
-    pub fn tables(&self) -> Result<Vec<(WorkloadKey, Vec<u8>)>, StoreError> {
-        let read = || -> Result<Vec<(WorkloadKey, Vec<u8>)>, redb::Error> {
+    pub fn tables(&self) -> Result<Vec<(FamilyKey, Vec<u8>)>, StoreError> {
+        let read = || -> Result<Vec<(FamilyKey, Vec<u8>)>, redb::Error> {
             let table = self.database.begin_read()?.open_table(TABLES)?;
             let all = table.iter()?.map(|entry| {
-                let (workload, bytes) = entry?;
-                Ok((WorkloadKey::new(workload.value()), bytes.value().to_vec()))
+                let (family, bytes) = entry?;
+                Ok((FamilyKey::new(family.value()), bytes.value().to_vec()))
             });
             all.collect()
         };
@@ -226,12 +226,12 @@ impl Store {
     ///
     /// # Errors
     /// Nothing was saved, and what was saved before is still there.
-    pub fn save_tables(&mut self, tables: &[(WorkloadKey, String)]) -> Result<(), StoreError> {
+    pub fn save_tables(&mut self, tables: &[(FamilyKey, String)]) -> Result<(), StoreError> {
         self.write(|transaction| {
             let mut table = transaction.open_table(TABLES)?;
             table.retain(|_, _| false)?;
-            for (workload, saved) in tables {
-                table.insert(workload.as_str(), saved.as_bytes())?;
+            for (family, saved) in tables {
+                table.insert(family.as_str(), saved.as_bytes())?;
             }
             Ok(())
         })
@@ -361,7 +361,7 @@ mod tests {
     fn tables_are_saved_in_place_of_those_before() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
-        let table = |name: &str| (WorkloadKey::new(name), format!("of {name}"));
+        let table = |name: &str| (FamilyKey::new(name), format!("of {name}"));
         store.save_tables(&[table("a"), table("b")]).unwrap();
         store.save_tables(&[table("b"), table("c")]).unwrap();
         let names: Vec<String> =

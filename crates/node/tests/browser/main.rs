@@ -15,18 +15,18 @@ use serde_json::json;
 use walras_browser::{Chromium, Key, Pictures, Scheme, WIDTHS};
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::PodFacts;
+use walras_core::node::WorkloadFacts;
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, PodUid, Weight};
-use walras_node::board::{Board, Identity, PodKind, PodLabel};
+use walras_core::units::{Millicores, Weight, WorkloadUid};
+use walras_node::board::{Board, Identity, WorkloadKind, WorkloadLabel};
 use walras_node::serve::{self, ServeSettings, Server};
 
 const LIVE: &str = "document.body.dataset.link === 'live'";
 const PLOTTED: &str = "document.querySelectorAll('#plots svg .line').length === 5";
 
 /// A node that ran for ten minutes, and its server.
-fn served(pods: usize) -> (MadeUp, Server) {
-    let mut made_up = MadeUp::new(pods);
+fn served(workloads: usize) -> (MadeUp, Server) {
+    let mut made_up = MadeUp::new(workloads);
     made_up.let_pass(Duration::from_secs(600));
     let server = serve_at(made_up.board(), SocketAddr::from(([127, 0, 0, 1], 0)));
     (made_up, server)
@@ -72,7 +72,7 @@ fn the_page_fits_every_width_in_light_and_dark() {
 }
 
 #[test]
-fn a_click_on_a_pod_explains_it_and_escape_closes_it() {
+fn a_click_on_a_workload_explains_it_and_escape_closes_it() {
     let (made_up, server) = served(5);
     let mut browser = Chromium::start();
     browser.show(&url(&server), 1400, 900, Scheme::Light);
@@ -95,7 +95,7 @@ fn a_click_on_a_pod_explains_it_and_escape_closes_it() {
 }
 
 #[test]
-fn five_hundred_pods_are_sorted_filtered_and_scrolled_with_few_rows_in_the_page() {
+fn five_hundred_workloads_are_sorted_filtered_and_scrolled_with_few_rows_in_the_page() {
     let (_made_up, server) = served(500);
     let mut browser = Chromium::start();
     browser.show(&url(&server), 1400, 900, Scheme::Light);
@@ -140,6 +140,40 @@ fn a_daemon_that_is_gone_is_said_and_one_that_returns_is_found() {
 }
 
 #[test]
+fn figures_of_the_machine_are_shown_or_say_why_there_are_none() {
+    let (made_up, server) = served(1);
+    let mut browser = Chromium::start();
+    browser.show(&url(&server), 1400, 900, Scheme::Light);
+    browser.wait("!document.getElementById('figures').hidden");
+    let shown = "Object.fromEntries([...document.querySelectorAll('#figures-list > div')]\
+                 .map(it => [it.dataset.figure, it.querySelector('dd').textContent]))";
+    assert_eq!(
+        browser.value(shown),
+        json!({
+            "cpu_utilization": "0.250",
+            "disk_iops": "1234 1/s",
+            "l3_cache_miss_rate": "this hardware shows no cache counters",
+            "run_queue_latency_p99_us": "7.500 us",
+        })
+    );
+    assert_eq!(
+        browser.value("document.getElementById('figures-drops').textContent"),
+        json!("Packets dropped: NO_SOCKET 3.000/s.")
+    );
+    browser.picture(&picture("figures"));
+    let mut told = made_up.board().telemetry().expect("they are made up");
+    told.taken_unix_ms -= 60_000;
+    told.zone = Some("<b>zone</b>".to_owned());
+    made_up.board().set_telemetry(told);
+    browser.wait("document.getElementById('figures').classList.contains('stale')");
+    let age = browser.value("document.getElementById('figures-age').textContent");
+    let age = age.as_str().unwrap();
+    assert!(age.starts_with("<b>zone</b>") && age.contains("too old"), "{age}");
+    browser.assert_usable("stale figures");
+    browser.assert_no_complaints();
+}
+
+#[test]
 fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
     let identity = Identity {
         version: "1".into(),
@@ -156,9 +190,9 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
     browser.picture(&picture("empty"));
     let name = "<img src=x onerror=alert(1)>";
     let amount = Millicores::new(500);
-    let facts = PodFacts {
-        uid: PodUid::new("../\"'&?#%00"),
-        workload: None,
+    let facts = WorkloadFacts {
+        uid: WorkloadUid::new("../\"'&?#%00"),
+        family: None,
         bounds: Bounds::new(amount, amount),
         weight: Weight::ONE,
         limit: amount,
@@ -167,13 +201,13 @@ fn names_are_text_problems_are_told_and_a_watching_daemon_says_so() {
         nature: Nature::Unknown,
         request_rule: RequestRule::Kept,
     };
-    let label = PodLabel {
+    let label = WorkloadLabel {
         name: name.to_owned(),
-        kind: PodKind::Path,
+        kind: WorkloadKind::Path,
         original_limit: None,
         target_latency_ms: None,
     };
-    board.pod_added(&facts, label);
+    board.workload_added(&facts, label);
     browser.wait("document.querySelectorAll('#pods tr[data-uid]').length === 1");
     assert_eq!(browser.value("document.querySelector('td.name .name').textContent"), json!(name));
     assert_eq!(

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use client::{Reply, ask, get, get_as, half_open, open};
 use made_up::MadeUp;
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 use walras_node::board::{Board, Identity};
 use walras_node::serve::{self, Probes, ServeError, ServeSettings, Server};
 use walras_wire::state::{Explanation, History, NodeState};
+use walras_wire::telemetry::NodeTelemetry;
 
 /// A node that ran for two minutes, and its server on a port of its own.
-fn served(pods: usize) -> (MadeUp, Server) {
-    let mut made_up = MadeUp::new(pods);
+fn served(workloads: usize) -> (MadeUp, Server) {
+    let mut made_up = MadeUp::new(workloads);
     made_up.let_pass(Duration::from_secs(120));
     let server = serve(made_up.board());
     (made_up, server)
@@ -36,29 +37,37 @@ fn json<T: serde::de::DeserializeOwned>(reply: &Reply) -> T {
 }
 
 #[test]
-fn the_state_has_every_pod_and_sums_that_fit() {
+fn the_state_has_every_workload_and_sums_that_fit() {
     let (_made_up, server) = served(7);
     let state: NodeState = json(&get(&server, "/api/v1/state"));
-    assert_eq!(state.pods.len(), 7);
+    assert_eq!(state.workloads.len(), 7);
     assert_eq!(state.capacity_milli, 4900);
     assert!(state.slow_ticks >= 8, "two minutes have eight clearings: {}", state.slow_ticks);
     assert!(state.changes > 0 && state.at_ms > 0);
-    assert_eq!(state.limit_milli, state.pods.iter().map(|pod| pod.limit_milli).sum::<u64>());
+    assert_eq!(
+        state.limit_milli,
+        state.workloads.iter().map(|workload| workload.limit_milli).sum::<u64>()
+    );
     assert!(state.request_milli <= state.capacity_milli);
-    assert!(state.pods.iter().all(|pod| pod.usage_milli.is_some() && pod.need_milli.is_some()));
-    assert!(state.pods.is_sorted_by(|a, b| a.uid < b.uid));
+    assert!(
+        state
+            .workloads
+            .iter()
+            .all(|workload| workload.usage_milli.is_some() && workload.need_milli.is_some())
+    );
+    assert!(state.workloads.is_sorted_by(|a, b| a.uid < b.uid));
 }
 
 #[test]
-fn a_pod_is_explained_by_uid_and_by_name() {
+fn a_workload_is_explained_by_uid_and_by_name() {
     let (_made_up, server) = served(5);
     let by_uid: Explanation = json(&get(&server, "/api/v1/pods/docker%2F000"));
     let by_name: Explanation = json(&get(&server, "/api/v1/pods/shop-frontend"));
-    assert_eq!(by_uid.pod.uid, by_name.pod.uid);
+    assert_eq!(by_uid.workload.uid, by_name.workload.uid);
     assert!(by_uid.sentences.len() >= 6, "{:?}", by_uid.sentences);
     assert!(!by_uid.changes.is_empty() && by_uid.changes.len() <= 20);
     assert!(by_uid.changes.is_sorted_by(|a, b| a.at_ms >= b.at_ms), "newest first");
-    assert_eq!(Some(&by_uid.changes[0]), by_uid.pod.last_change.as_ref());
+    assert_eq!(Some(&by_uid.changes[0]), by_uid.workload.last_change.as_ref());
     let unknown = get(&server, "/api/v1/pods/shop-frontent");
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("did you mean shop-frontend?"), "{}", unknown.body);
@@ -82,12 +91,46 @@ fn history_has_columns_of_one_length_and_a_point_every_ten_seconds() {
 }
 
 #[test]
-fn a_pod_that_is_gone_is_not_told() {
+fn figures_of_the_machine_are_told_with_their_age_and_as_metrics() {
+    let (made_up, server) = served(1);
+    let told: NodeTelemetry = json(&get(&server, "/api/v1/telemetry"));
+    assert_eq!(told.figures[0].value, Some(0.25));
+    assert_eq!((told.figures[2].value, told.figures[2].unavailable.is_some()), (None, true));
+    let metrics = get(&server, "/metrics").body;
+    for line in [
+        "made_up_cpu_utilization{node=\"made-up\"} 0.25",
+        "walras_node_figure_measured{node=\"made-up\",figure=\"l3_cache_miss_rate\",\
+         source=\"made up\",why=\"this hardware shows no cache counters\"} 0",
+        "walras_node_packets_dropped_by_reason{node=\"made-up\",reason=\"NO_SOCKET\"} 3.0",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line} is not in\n{metrics}");
+    }
+    assert!(!metrics.contains("made_up_l3_cache_miss_rate"), "what was not measured is no zero");
+    let mut old = told;
+    old.taken_unix_ms -= 60_000;
+    made_up.board().set_telemetry(old);
+    let told: NodeTelemetry = json(&get(&server, "/api/v1/telemetry"));
+    assert!(told.stale && told.age_ms >= 60_000, "{told:?}");
+    let nobody_looks = Board::new(Identity {
+        version: "1".into(),
+        host: "a".into(),
+        profile: "direct".into(),
+        acting: false,
+    });
+    let server = serve(&Arc::new(nobody_looks));
+    let refused = get(&server, "/api/v1/telemetry");
+    assert_eq!(refused.status, 404);
+    assert!(refused.body.contains("telemetry is switched off"), "{}", refused.body);
+    assert!(!json::<NodeState>(&get(&server, "/api/v1/state")).telemetry);
+}
+
+#[test]
+fn a_workload_that_is_gone_is_not_told() {
     let (made_up, server) = served(3);
-    made_up.board().pod_removed(&PodUid::new("docker/000"));
+    made_up.board().workload_removed(&WorkloadUid::new("docker/000"));
     assert_eq!(get(&server, "/api/v1/pods/shop-frontend").status, 404);
     let state = made_up.board().state();
-    assert_eq!(state.pods.len(), 2);
+    assert_eq!(state.workloads.len(), 2);
 }
 
 #[test]
@@ -101,6 +144,27 @@ fn health_follows_the_loop_and_readiness_the_first_clearing() {
     assert_eq!(get(&idle, "/healthz").status, 200, "it has only just been started");
     let ready = get(&idle, "/readyz");
     assert_eq!((ready.status, ready.body.trim()), (503, "the market was not cleared yet"));
+}
+
+/// Parsers of OpenMetrics refuse a histogram without it, and `histogram_quantile` gives NaN.
+#[test]
+fn every_histogram_ends_with_a_bucket_for_all_there_is() {
+    let (_made_up, server) = served(5);
+    let body = get(&server, "/metrics").body;
+    let value = |name: &str| {
+        let line = body.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit_once(' ')).map(|(_, value)| value.to_owned())
+    };
+    let histograms = body.lines().filter_map(|line| {
+        line.strip_prefix("# TYPE ")?.strip_suffix(" histogram").map(str::to_owned)
+    });
+    let histograms: Vec<String> = histograms.collect();
+    assert!(histograms.len() >= 2, "{histograms:?}");
+    for name in histograms {
+        let all = value(&format!("{name}_bucket{{le=\"+Inf\"}}"));
+        assert!(all.is_some(), "{name} has no last bucket");
+        assert_eq!(all, value(&format!("{name}_count")), "{name}");
+    }
 }
 
 #[test]
@@ -154,21 +218,22 @@ fn tells_what_the_state_tells(metrics: &str, state: &NodeState) {
     };
     same("walras_price".into(), state.price);
     same("mbcas_nash_shadow_price".into(), state.price);
-    let pod = state.pods.iter().find(|pod| pod.name == "postgres").expect("it is there");
+    let workload =
+        state.workloads.iter().find(|workload| workload.name == "postgres").expect("it is there");
     let labels = "{pod=\"postgres\",namespace=\"systemd\"}";
     let milli = |amount: Option<u64>| {
         let amount = amount.and_then(|amount| u32::try_from(amount).ok());
         f64::from(amount.expect("it is known"))
     };
-    let (need, grant) = (milli(pod.need_milli), milli(pod.grant_milli));
-    assert!(need > 0.0 && grant > 0.0, "{pod:?}");
+    let (need, grant) = (milli(workload.need_milli), milli(workload.grant_milli));
+    assert!(need > 0.0 && grant > 0.0, "{workload:?}");
     for (name, expected) in [
         ("mbcas_need_milli", need),
         ("apex_need_milli", need),
         ("mbcas_allocation_milli", grant),
         ("apex_allocation_milli", grant),
-        ("apex_headroom_utilization", milli(pod.usage_milli) / grant),
-        ("apex_nash_reduction_ratio", pod.reduction_ratio.expect("it is known")),
+        ("apex_headroom_utilization", milli(workload.usage_milli) / grant),
+        ("apex_nash_reduction_ratio", workload.reduction_ratio.expect("it is known")),
     ] {
         same(format!("{name}{labels}"), expected);
     }
@@ -247,7 +312,7 @@ fn a_stream_sends_states_and_ends_with_the_server() {
     let second = stream.event();
     let (first, second): (NodeState, NodeState) =
         (serde_json::from_str(&first).unwrap(), serde_json::from_str(&second).unwrap());
-    assert_eq!(first.pods.len(), 2);
+    assert_eq!(first.workloads.len(), 2);
     assert!(second.at_ms > first.at_ms);
     server.stop();
     stream.read_to_end();
@@ -334,6 +399,6 @@ fn history_never_grows_past_an_hour() {
     made_up.let_pass(Duration::from_secs(3900));
     let history = made_up.board().history(None).unwrap();
     assert_eq!(history.at_ms.len(), 360);
-    let pod = made_up.board().history(Some("postgres")).unwrap();
-    assert_eq!(pod.at_ms, history.at_ms);
+    let workload = made_up.board().history(Some("postgres")).unwrap();
+    assert_eq!(workload.at_ms, history.at_ms);
 }

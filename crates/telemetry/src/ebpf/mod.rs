@@ -116,6 +116,10 @@ impl Probes {
     ///
     /// Where none of them can be loaded.
     pub fn load(options: ProbeOptions) -> Result<Self, ProbeError> {
+        // To read the kernel's types takes tens of megabytes, which is too much for nothing.
+        if !may_load(&std::fs::read_to_string("/proc/self/status").unwrap_or_default()) {
+            return Err(ProbeError::NotAllowed);
+        }
         let types =
             Btf::from_sys_fs().map_err(|error| ProbeError::NoTypes { source: error.into() })?;
         let per_group = u32::from(options.per_group);
@@ -150,7 +154,7 @@ impl Probes {
     ///
     /// As [`Probes::load`].
     pub fn load_or_tell(options: ProbeOptions) -> Seen<Self> {
-        Self::load(options).map_err(|error| {
+        Self::load(options).inspect(Self::tell_missing).map_err(|error| {
             tracing::warn!(
                 "run-queue latency, block latency and reasons of dropped packets are not measured, \
                  and /proc has to do for the rest: {error}"
@@ -161,6 +165,19 @@ impl Probes {
                 ProbeError::Refused { .. } => Unavailable::Absent { what: "eBPF that takes ours" },
             }
         })
+    }
+
+    /// Kernels may take some of the programs: says in one line of the log which they refused.
+    fn tell_missing(&self) {
+        let missing = [
+            self.scheduling.as_ref().err().map(|why| format!("run-queue latency ({why})")),
+            self.disks.as_ref().err().map(|why| format!("block latency ({why})")),
+            self.drops.as_ref().err().map(|why| format!("reasons of dropped packets ({why})")),
+        ];
+        let missing = missing.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        if !missing.is_empty() {
+            tracing::warn!("not measured by eBPF: {missing}; the rest is");
+        }
     }
 
     /// What `cpus` did, or all.
@@ -300,6 +317,16 @@ fn reasons(types: &Path) -> BTreeMap<u32, String> {
     btf::names(&types, REASON_TYPE).unwrap_or_default()
 }
 
+/// Whether a process with this status may load programs that look at tracepoints.
+fn may_load(status: &str) -> bool {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const PERFMON_AND_BPF: u64 = (1 << 38) | (1 << 39);
+    let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = held.and_then(|held| u64::from_str_radix(held.trim(), 16).ok());
+    // A kernel that does not say is asked by trying.
+    held.is_none_or(|held| held & SYS_ADMIN != 0 || held & PERFMON_AND_BPF == PERFMON_AND_BPF)
+}
+
 fn refusal(source: Box<dyn Error + Send + Sync>) -> ProbeError {
     if is_permission(&*source) { ProbeError::NotAllowed } else { ProbeError::Refused { source } }
 }
@@ -341,6 +368,14 @@ mod tests {
         let [_, waits @ ..] = &words;
         assert_eq!(histogram(waits), expected);
         assert_eq!(histogram(&[]), Histogram::default());
+    }
+
+    #[test]
+    fn who_may_not_load_programs_does_not_try() {
+        let may = |held: &str| may_load(&format!("Name:\tx\nCapEff:\t{held}\nSeccomp:\t2\n"));
+        assert!(may("000001ffffffffff") && may("0000000000200000") && may("000000c000000000"));
+        assert!(!may("0000000000000000") && !may("0000008000000000"));
+        assert!(may_load(""), "a kernel that does not say is asked");
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct Scope {
     pub disks: Option<BTreeSet<String>>,
     /// Its interfaces, by their names; where it is not said, those of the machine.
     pub interfaces: Option<BTreeSet<String>>,
+    /// Whether this process sees the network of a container, and not that of the node. Interfaces
+    /// that are named are the node's all the same.
+    pub own_network: bool,
 }
 
 /// Where the kernel's files are.
@@ -189,8 +192,8 @@ impl Sampler {
         let is_group = self.scope.group != CgroupPath::ROOT;
         let or_group = |source| if is_group { Source::Cgroup } else { source };
         match metric {
-            Metric::CpuUtilization if self.scope.has_cpus() => Source::ProcStat,
-            Metric::CpuUtilization | Metric::CpuThrottleRate => Source::Cgroup,
+            Metric::CpuUtilization => or_group(Source::ProcStat),
+            Metric::CpuThrottleRate => Source::Cgroup,
             Metric::MemoryUtilization => or_group(Source::ProcMeminfo),
             Metric::MemoryBandwidth => self.hardware.bandwidth_source(),
             Metric::CacheMissRate => Source::Perf,
@@ -232,7 +235,8 @@ impl Sampler {
         } else {
             Err(Unavailable::NotOurs { what: "/proc/stat's number of switches" })
         };
-        if !scope.has_cpus() {
+        // Whatever else runs on the node's CPUs is not the node's.
+        if scope.group != CgroupPath::ROOT {
             let cpus = newer.cpus.items().map_or(0, <[_]>::len);
             let cpus = u32::try_from(cpus).unwrap_or(u32::MAX);
             let used = self.group_cpu(cpus);
@@ -292,7 +296,12 @@ impl Sampler {
     }
 
     fn look_at_interfaces(&mut self, now: Moment) {
-        let Self { newer, files, buffer, interfaces, roots, .. } = self;
+        let Self { newer, files, buffer, interfaces, roots, scope, .. } = self;
+        if scope.own_network && scope.interfaces.is_none() {
+            let why = Unavailable::NotOfNode { what: "the network of this container" };
+            newer.interfaces.fill(|_| Err(why));
+            return;
+        }
         interfaces.look(&roots.sys.join("class/net"), now);
         newer.interfaces.fill(|found| {
             files

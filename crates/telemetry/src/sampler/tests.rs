@@ -149,7 +149,7 @@ fn two_nodes_on_one_machine_do_not_see_each_other() {
         node.look(Moment::from_ms(2000));
     }
     for (metric, quiet, busy) in [
-        (Metric::CpuUtilization, "0 by /proc/stat", "1 by /proc/stat"),
+        (Metric::CpuUtilization, "0 by cgroup", "1 by cgroup"),
         (Metric::CpuThrottleRate, "0 by cgroup", "50 by cgroup"),
         (Metric::DiskOperations, "0 by cgroup", "100 by cgroup"),
         (Metric::CpuPressure, "0 by cgroup", "1 by cgroup"),
@@ -236,4 +236,23 @@ fn without_any_files_everything_says_why() {
     assert_eq!(told(&sampler, Metric::CpuUtilization), "this kernel has no /proc/stat");
     let words = "this kernel has no control groups with a cpu controller";
     assert_eq!(told(&sampler, Metric::CpuThrottleRate), words);
+}
+
+#[test]
+fn a_container_does_not_take_its_own_network_for_the_nodes() {
+    let machine = Machine::new();
+    machine.stat([0, 0], 0);
+    let node = Scope { own_network: true, ..Scope::default() };
+    let named = Some(BTreeSet::from(["eth0".to_owned()]));
+    let mut samplers =
+        [node.clone(), Scope { interfaces: named, ..node }].map(|scope| machine.sampler(scope));
+    for (place, ms) in [(0, 1000), (1, 2000)] {
+        machine.devices(0, place * 30);
+        for sampler in &mut samplers {
+            sampler.look(Moment::from_ms(ms));
+        }
+    }
+    let words = samplers.map(|sampler| told(&sampler, Metric::PacketsReceived));
+    assert_eq!(words[0], "the network of this container is not the node's");
+    assert_eq!(words[1], "30 by /proc/net/dev");
 }

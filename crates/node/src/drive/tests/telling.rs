@@ -18,7 +18,7 @@ fn what_was_asked_for_is_in_force_once_it_was_seen() {
     assert_eq!(board.explain("web").unwrap().changes[0].result, ChangeResult::Asked);
 
     drive.outside().mood = Mood::Works;
-    drive.outside().changes.push(Change::Took(PodUid::new("web")));
+    drive.outside().changes.push(Change::Took(WorkloadUid::new("web")));
     run(&mut drive, 1000);
     let at_once = u64::try_from(drive.outside().carried.len()).unwrap() - asked;
     let tally = board.tally();
@@ -40,7 +40,7 @@ fn what_an_owner_changes_is_told_and_what_was_decided_before_is_not_counted() {
     let told = board.explain("web").unwrap();
     let words = "its owner changed its limit from 200m to 300m; that is what it came with";
     assert!(told.sentences.iter().any(|it| it.contains(words)), "{:?}", told.sentences);
-    assert_eq!(told.pod.original_limit_milli, Some(300));
+    assert_eq!(told.workload.original_limit_milli, Some(300));
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn a_cut_is_told_as_it_was_cleared() {
     for _ in 0..40 {
         run(&mut drive, 5000);
         let state = board.state();
-        for (told, pod) in state.pods.iter().zip(drive.node().pods()) {
-            let reduction = pod.grant.map(|grant| grant.reduction.to_f64());
+        for (told, workload) in state.workloads.iter().zip(drive.node().workloads()) {
+            let reduction = workload.grant.map(|grant| grant.reduction.to_f64());
             assert_eq!(told.reduction_ratio, reduction, "{}", told.name);
             // What a bidder asks for is not what it was estimated to need.
-            let bid = pod.grant.map(|grant| grant.need);
-            cut += usize::from(reduction > Some(0.0) && bid != pod.need);
+            let bid = workload.grant.map(|grant| grant.need);
+            cut += usize::from(reduction > Some(0.0) && bid != workload.need);
         }
     }
     assert!(cut > 0, "nobody was cut who had asked for something else than its need");
@@ -95,12 +95,12 @@ fn counters_that_cannot_be_read_are_counted_and_are_no_idleness() {
     // A clearing has taken in what was read before.
     run(&mut drive, 20_000);
     let (before, limit_before) = (board.state(), limit(&drive, "web"));
-    assert!(before.pods[0].need_milli >= Some(1200), "{:?}", before.pods[0]);
+    assert!(before.workloads[0].need_milli >= Some(1200), "{:?}", before.workloads[0]);
     run(&mut drive, 120_000);
     let (after, errors) = (board.state(), board.tally().read_errors);
     assert!(errors > 50, "{errors}");
-    assert_eq!(after.pods[0].need_milli, before.pods[0].need_milli);
-    assert_eq!(after.pods[0].usage_milli, before.pods[0].usage_milli);
+    assert_eq!(after.workloads[0].need_milli, before.workloads[0].need_milli);
+    assert_eq!(after.workloads[0].usage_milli, before.workloads[0].usage_milli);
     assert!(limit(&drive, "web") >= limit_before, "{}", limit(&drive, "web"));
     let notes = board.explain("web").unwrap().notes;
     let missing = "no sample since the last clearing, so its need stays";
@@ -109,7 +109,7 @@ fn counters_that_cannot_be_read_are_counted_and_are_no_idleness() {
     drive.outside().readable = true;
     run(&mut drive, 60_000);
     assert_eq!(board.tally().read_errors, errors);
-    assert!(board.state().pods[0].need_milli >= Some(1200));
+    assert!(board.state().workloads[0].need_milli >= Some(1200));
     assert!(limit(&drive, "web") >= 1200);
 }
 
