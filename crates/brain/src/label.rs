@@ -25,6 +25,8 @@ pub struct LabelSettings {
     pub cache: f64,
     /// How much of the label of the chosen node is the outcome, in 0..1.
     pub outcome_trust: f64,
+    /// How much a node counts that was not chosen, of which no outcome is known.
+    pub others: f64,
     /// How long after the placement the outcome was looked at.
     pub outcome_window_s: u32,
     /// What each outcome says of the node.
@@ -64,9 +66,6 @@ pub struct LabelSettingError {
     pub high: f64,
 }
 
-/// A placement that nobody remarked upon.
-const PLAIN_WEIGHT: f64 = 1.0;
-
 impl Default for LabelSettings {
     fn default() -> Self {
         let rule = |outcome, score, weight| (outcome, OutcomeRule { score, weight });
@@ -75,6 +74,7 @@ impl Default for LabelSettings {
             memory: 0.4,
             cache: 0.2,
             outcome_trust: 0.7,
+            others: 1.0,
             outcome_window_s: 300,
             outcomes: BTreeMap::from([
                 rule(Outcome::Running, 1.0, 1.0),
@@ -102,6 +102,7 @@ impl LabelSettings {
             ("memory", self.memory, 100.0),
             ("cache", self.cache, 100.0),
             ("outcome_trust", self.outcome_trust, 1.0),
+            ("others", self.others, 100.0),
         ];
         let mut all: Vec<(String, f64, f64)> =
             plain.map(|(name, value, high)| (name.to_owned(), value, high)).to_vec();
@@ -142,7 +143,7 @@ impl LabelSettings {
     #[must_use]
     pub fn of_other(&self, node: &NodeFacts) -> Option<Label> {
         let value = self.of_telemetry(node)?;
-        Some(Label { value, weight: PLAIN_WEIGHT })
+        Some(Label { value, weight: self.others })
     }
 
     /// The label of the chosen node; `None` where nothing can be said of it.

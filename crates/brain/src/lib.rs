@@ -9,8 +9,11 @@
 //! `unsafe` is denied everywhere but in `simd`, whose header says what it is needed for.
 #![deny(unsafe_code)]
 
+pub mod collect;
 pub mod confidence;
 pub mod data;
+pub mod drift;
+mod embedded;
 pub mod events;
 pub mod features;
 pub mod file;
@@ -28,5 +31,6 @@ pub mod slot;
 pub mod train;
 pub mod verdict;
 
+pub use embedded::{embedded, embedded_bytes};
 pub use sha256::sha256;
 pub use simd::Kernel;

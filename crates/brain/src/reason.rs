@@ -8,6 +8,16 @@ use crate::verdict::{Basis, Verdict};
 pub fn reason(name: &str, node: &NodeFacts, verdict: &Verdict) -> String {
     let because = match verdict.basis {
         Basis::NoModel => return format!("{name}: no model is loaded, so the score is neutral"),
+        Basis::SetAside => {
+            return format!("{name}: the model did worse than neutral lately, so it is set aside");
+        }
+        Basis::Stale { age_ms: 0 } => {
+            return format!("{name}: its telemetry is from the future, so the score is neutral");
+        }
+        Basis::Stale { age_ms } => {
+            let seconds = age_ms / 1000;
+            return format!("{name}: its telemetry is {seconds} s old, so the score is neutral");
+        }
         Basis::Refused(bad) => return format!("{name}: {bad}"),
         Basis::Model => words(node, verdict.score),
     };

@@ -21,6 +21,8 @@ struct Held {
     serving: Option<Arc<ModelFile>>,
     before: Option<Arc<ModelFile>>,
     swaps: u64,
+    /// Whether answers are neutral although there is a model.
+    aside: bool,
 }
 
 impl Slot {
@@ -42,9 +44,22 @@ impl Slot {
         self.look(|held| held.swaps)
     }
 
+    /// Whether answers are neutral although there is a model.
+    #[must_use]
+    pub fn is_aside(&self) -> bool {
+        self.look(|held| held.aside)
+    }
+
+    /// Sets the model aside, so that answers are neutral, or ends that. Another model ends it, too.
+    pub fn set_aside(&self, aside: bool) {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        held.aside = aside;
+    }
+
     /// Puts a model into service, or none. The one before is kept.
     pub fn swap(&self, model: Option<ModelFile>) {
         self.change(|held| {
+            held.aside = false;
             let new = model.map(Arc::new);
             held.before = std::mem::replace(&mut held.serving, new);
         });
@@ -57,6 +72,7 @@ impl Slot {
             if held.before.is_none() {
                 return false;
             }
+            held.aside = false;
             std::mem::swap(&mut held.serving, &mut held.before);
             true
         })
@@ -68,14 +84,36 @@ impl Slot {
     ///
     /// There are not as many verdicts as nodes.
     pub fn score(&self, pod: &PodFacts, nodes: &[NodeFacts], scale: Scale, out: &mut [Verdict]) {
+        self.score_fresh(pod, nodes, |_| None, scale, out);
+    }
+
+    /// The same, where a node whose telemetry is too old is neutral on its own: `stale` says of
+    /// each node, by its place, how old that is if it is too old.
+    ///
+    /// # Panics
+    ///
+    /// There are not as many verdicts as nodes.
+    pub fn score_fresh(
+        &self,
+        pod: &PodFacts,
+        nodes: &[NodeFacts],
+        stale: impl Fn(usize) -> Option<u64>,
+        scale: Scale,
+        out: &mut [Verdict],
+    ) {
         assert_eq!(nodes.len(), out.len(), "one verdict for each node");
-        match self.serving() {
-            None => out.fill(Verdict::NO_MODEL),
-            Some(file) => {
-                file.model.score(pod, nodes, out);
-                scale.apply(out);
+        let (serving, aside) = self.look(|held| (held.serving.clone(), held.aside));
+        let Some(file) = serving else { return out.fill(Verdict::NO_MODEL) };
+        if aside {
+            return out.fill(Verdict::SET_ASIDE);
+        }
+        file.model.score(pod, nodes, out);
+        for (place, verdict) in out.iter_mut().enumerate() {
+            if let Some(age_ms) = stale(place) {
+                *verdict = Verdict::stale(age_ms);
             }
         }
+        scale.apply(out);
     }
 
     fn look<R>(&self, look: impl FnOnce(&Held) -> R) -> R {
@@ -124,6 +162,40 @@ mod tests {
         assert!(scored(&slot).iter().all(|verdict| verdict.basis == Basis::Model));
         slot.swap(None);
         assert!(scored(&slot).iter().all(|verdict| *verdict == Verdict::NO_MODEL));
+    }
+
+    #[test]
+    fn a_model_that_is_set_aside_answers_neutrally_until_another_comes() {
+        let slot = Slot::empty();
+        slot.swap(Some(model(TREES)));
+        slot.set_aside(true);
+        assert!(scored(&slot).iter().all(|verdict| *verdict == Verdict::SET_ASIDE));
+        assert!(slot.is_aside() && slot.serving().is_some());
+        slot.swap(Some(model(PERCEPTRON)));
+        assert!(scored(&slot).iter().all(|verdict| verdict.basis == Basis::Model));
+    }
+
+    #[test]
+    fn a_stale_node_is_neutral_alone_and_stretches_nothing() {
+        let slot = Slot::empty();
+        slot.swap(Some(model(TREES)));
+        let mut rng = Rng::from_seed(2);
+        let (pod, nodes) = (random::pod(&mut rng), random::nodes(&mut rng, 9));
+        let all = |scale, stale: Option<usize>| {
+            let mut out = vec![Verdict::NO_MODEL; nodes.len()];
+            let old = |place| (Some(place) == stale).then_some(12_000);
+            slot.score_fresh(&pod, &nodes, old, scale, &mut out);
+            out
+        };
+        let fresh = all(Scale::Absolute, None);
+        let best = (0..9).max_by(|a, b| fresh[*a].score.total_cmp(&fresh[*b].score)).unwrap();
+        let stale = all(Scale::Absolute, Some(best));
+        assert_eq!(stale[best], Verdict::stale(12_000));
+        let others = (0..9).filter(|place| *place != best);
+        assert!(others.clone().all(|place| stale[place] == fresh[place]));
+        let stretched = all(Scale::Batch, Some(best));
+        assert_eq!(stretched[best].score, 50.0);
+        assert!(others.clone().any(|place| stretched[place].score == 100.0));
     }
 
     #[test]

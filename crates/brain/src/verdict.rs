@@ -20,8 +20,32 @@ pub enum Basis {
     Model,
     /// There is no model, so it is neutral.
     NoModel,
+    /// The model did worse than neutral lately and is set aside, so it is neutral.
+    SetAside,
+    /// The node's telemetry is not about now, so it is neutral.
+    Stale {
+        /// How old it is; 0 where its time lies ahead of ours.
+        age_ms: u64,
+    },
     /// The node's telemetry is not fit to be scored, so it is neutral.
     Refused(BadTelemetry),
+}
+
+/// Telemetry that is older says nothing about now.
+pub const STALE_AFTER_MS: u64 = 10_000;
+/// Telemetry from the future is that of a clock that is wrong; by less than this it may be.
+pub const AHEAD_MS: u64 = 2_000;
+
+/// How old telemetry of `taken_ms` is at `now_ms`, if that is too old; a time that lies ahead is as
+/// good as too old.
+#[must_use]
+pub const fn too_old(taken_ms: u64, now_ms: u64) -> Option<u64> {
+    let age_ms = now_ms.saturating_sub(taken_ms);
+    if age_ms > STALE_AFTER_MS || taken_ms > now_ms.saturating_add(AHEAD_MS) {
+        Some(age_ms)
+    } else {
+        None
+    }
 }
 
 /// How scores of one batch relate to each other.
@@ -42,6 +66,15 @@ pub const NEUTRAL: f32 = 50.0;
 impl Verdict {
     /// There is no model.
     pub const NO_MODEL: Self = Self { score: NEUTRAL, confidence: 0.0, basis: Basis::NoModel };
+
+    /// The model is set aside.
+    pub const SET_ASIDE: Self = Self { score: NEUTRAL, confidence: 0.0, basis: Basis::SetAside };
+
+    /// The node's telemetry is not about now.
+    #[must_use]
+    pub const fn stale(age_ms: u64) -> Self {
+        Self { score: NEUTRAL, confidence: 0.0, basis: Basis::Stale { age_ms } }
+    }
 
     /// The node's telemetry cannot be scored.
     #[must_use]
@@ -99,6 +132,12 @@ fn stretch(verdicts: &mut [Verdict]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn telemetry_is_about_now_for_ten_seconds() {
+        assert_eq!((too_old(5_000, 15_000), too_old(5_000, 15_001)), (None, Some(10_001)));
+        assert_eq!((too_old(7_000, 5_000), too_old(7_001, 5_000)), (None, Some(0)));
+    }
     use crate::features::NodeFeature;
 
     fn scores(verdicts: &[Verdict]) -> Vec<f32> {

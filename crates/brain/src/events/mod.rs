@@ -9,6 +9,7 @@
 mod line;
 mod outcome;
 mod when;
+mod written;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use crate::features::{NodeFacts, PodFacts};
 
 pub use line::read_line;
 pub use outcome::Outcome;
+pub use when::to_text as time_text;
+pub use written::written;
 
 /// One placement and what became of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -35,6 +35,31 @@ pub(super) fn of_text(text: &str) -> Option<i64> {
     Some(seconds * 1000 + milliseconds(fraction)?)
 }
 
+/// The time of so many milliseconds since 1970, as Kubernetes writes it, with milliseconds. Times
+/// before 1970 are 1970.
+#[must_use]
+pub fn to_text(ms: i64) -> String {
+    let ms = ms.max(0);
+    let (seconds, fraction) = (ms / 1000, ms % 1000);
+    let (day, clock) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(day);
+    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:03}Z")
+}
+
+/// The day of the Gregorian calendar that is so many days after 1970 began.
+fn date(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    // Months of a year that begins in March.
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (year + era * 400 + next, month, day)
+}
+
 /// The clock, and how many seconds it is ahead of Greenwich.
 fn offset(time: &str) -> Option<(&str, i64)> {
     if let Some(clock) = time.strip_suffix(['Z', 'z']) {
@@ -77,6 +102,16 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        assert_eq!(to_text(1_763_368_200_250), "2025-11-17T08:30:00.250Z");
+        assert_eq!((to_text(0), to_text(-1)), (to_text(0), to_text(0)));
+        // Every month of two centuries, leap years among them, at odd times of the day.
+        for ms in (0..7_000_000_000_000).step_by(1_234_567_891) {
+            assert_eq!(of_text(&to_text(ms)), Some(ms), "{}", to_text(ms));
+        }
+    }
 
     #[test]
     fn times_are_read_as_kubernetes_writes_them() {
