@@ -13,16 +13,18 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Response, Status};
+use tonic::{Response, Status, Streaming};
 use tower::service_fn;
 
 use crate::agent::agent_service_client::AgentServiceClient;
 use crate::agent::{
     AgentAction, ApplyWorkloadRequest, ApplyWorkloadResponse, DeleteWorkloadRequest,
-    DeleteWorkloadResponse, GetWorkloadStatusRequest, HealthCheckRequest, HealthCheckResponse,
-    ListActionsRequest, ListWorkloadsRequest, SetDrainRequest, WorkloadStatus,
+    DeleteWorkloadResponse, ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse,
+    GetWorkloadStatusRequest, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
+    ListWorkloadsRequest, SetDrainRequest, WorkloadStatus,
 };
 use crate::serve::{Code, Refused};
 use crate::tls::{TlsError, TlsFolder};
@@ -82,49 +84,7 @@ impl Client {
     /// # Errors
     /// It cannot be reached, or does not prove itself.
     pub async fn connect(target: &Target) -> Result<Self, CallError> {
-        let endpoint = Endpoint::from_static("http://host.invalid")
-            .connect_timeout(CONNECT)
-            .timeout(REQUEST)
-            .http2_keep_alive_interval(Duration::from_secs(20));
-        let channel = match target {
-            Target::Tls { address, folder } => {
-                let config = Arc::new(folder.client()?);
-                let (host, name) = host_and_name(address)?;
-                let reach = service_fn(move |_| {
-                    let (host, name) = (host.clone(), name.clone());
-                    let connector = TlsConnector::from(Arc::clone(&config));
-                    async move {
-                        let stream = TcpStream::connect(host).await?;
-                        stream.set_nodelay(true)?;
-                        let stream = connector.connect(name, stream).await?;
-                        Ok::<_, io::Error>(TokioIo::new(stream))
-                    }
-                });
-                endpoint.connect_with_connector(reach).await
-            }
-            Target::Plain { address } => {
-                let address = *address;
-                let reach = service_fn(move |_| async move {
-                    Ok::<_, io::Error>(TokioIo::new(TcpStream::connect(address).await?))
-                });
-                endpoint.connect_with_connector(reach).await
-            }
-            Target::Unix { path } => {
-                let path = path.clone();
-                let reach = service_fn(move |_| {
-                    let path = path.clone();
-                    async move {
-                        let stream = UnixStream::connect(path).await?;
-                        Ok::<_, io::Error>(TokioIo::new(stream))
-                    }
-                });
-                endpoint.connect_with_connector(reach).await
-            }
-        };
-        let channel = channel.map_err(|error| Refused {
-            code: Code::Unreachable,
-            message: format!("{}: {}", target.place(), innermost(&error)),
-        })?;
+        let channel = reach(target).await?;
         let inner = AgentServiceClient::new(channel).max_decoding_message_size(ANSWER_MAX);
         Ok(Self { inner })
     }
@@ -192,12 +152,98 @@ impl Client {
         Ok(answer(self.inner.list_actions(request).await)?.actions)
     }
 
+    /// What a workload wrote, and goes on to write.
+    ///
+    /// # Errors
+    /// There is no such workload, or nobody answers.
+    pub async fn logs(
+        &mut self,
+        request: GetLogsRequest,
+    ) -> Result<Pieces<GetLogsResponse>, Refused> {
+        Ok(Pieces(answer(self.inner.get_logs(request).await)?))
+    }
+
+    /// Runs a command in a workload. The first request says what to run, the others are its input.
+    ///
+    /// # Errors
+    /// It was refused, or nobody answers.
+    pub async fn exec(
+        &mut self,
+        requests: mpsc::Receiver<ExecRequest>,
+    ) -> Result<Pieces<ExecResponse>, Refused> {
+        let requests = futures_util::stream::unfold(requests, |mut requests| async move {
+            Some((requests.recv().await?, requests))
+        });
+        Ok(Pieces(answer(self.inner.exec(requests).await)?))
+    }
+
     /// Drains the host, or ends that. Says whether it is drained now.
     ///
     /// # Errors
     /// It was refused, or nobody answers.
     pub async fn drain(&mut self, drain: bool) -> Result<bool, Refused> {
         Ok(answer(self.inner.set_drain(SetDrainRequest { drain }).await)?.drained)
+    }
+}
+
+/// Reaches a host.
+pub(crate) async fn reach(target: &Target) -> Result<Channel, CallError> {
+    let endpoint = Endpoint::from_static("http://host.invalid")
+        .connect_timeout(CONNECT)
+        .timeout(REQUEST)
+        .http2_keep_alive_interval(Duration::from_secs(20));
+    let channel = match target {
+        Target::Tls { address, folder } => {
+            let config = Arc::new(folder.client()?);
+            let (host, name) = host_and_name(address)?;
+            let reach = service_fn(move |_| {
+                let (host, name) = (host.clone(), name.clone());
+                let connector = TlsConnector::from(Arc::clone(&config));
+                async move {
+                    let stream = TcpStream::connect(host).await?;
+                    stream.set_nodelay(true)?;
+                    let stream = connector.connect(name, stream).await?;
+                    Ok::<_, io::Error>(TokioIo::new(stream))
+                }
+            });
+            endpoint.connect_with_connector(reach).await
+        }
+        Target::Plain { address } => {
+            let address = *address;
+            let reach = service_fn(move |_| async move {
+                Ok::<_, io::Error>(TokioIo::new(TcpStream::connect(address).await?))
+            });
+            endpoint.connect_with_connector(reach).await
+        }
+        Target::Unix { path } => {
+            let path = path.clone();
+            let reach = service_fn(move |_| {
+                let path = path.clone();
+                async move {
+                    let stream = UnixStream::connect(path).await?;
+                    Ok::<_, io::Error>(TokioIo::new(stream))
+                }
+            });
+            endpoint.connect_with_connector(reach).await
+        }
+    };
+    Ok(channel.map_err(|error| Refused {
+        code: Code::Unreachable,
+        message: format!("{}: {}", target.place(), innermost(&error)),
+    })?)
+}
+
+/// Answers that come one after another.
+#[derive(Debug)]
+pub struct Pieces<T>(Streaming<T>);
+
+impl<T> Pieces<T> {
+    /// The next one, if there is another.
+    ///
+    /// # Errors
+    /// The host is gone, or gave up.
+    pub async fn next(&mut self) -> Result<Option<T>, Refused> {
+        self.0.message().await.map_err(refused)
     }
 }
 
@@ -221,33 +267,35 @@ fn host_and_name(address: &str) -> Result<(String, ServerName<'static>), CallErr
     Ok((address.to_owned(), name))
 }
 
-fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Refused> {
-    result.map(Response::into_inner).map_err(|status| {
-        use tonic::Code as Grpc;
-        let code = match status.code() {
-            Grpc::InvalidArgument | Grpc::OutOfRange => Code::Invalid,
-            Grpc::NotFound => Code::NotFound,
-            Grpc::Aborted | Grpc::FailedPrecondition => Code::Busy,
-            Grpc::ResourceExhausted => Code::NoRoom,
-            Grpc::PermissionDenied | Grpc::Unauthenticated => Code::Forbidden,
-            Grpc::Unimplemented => Code::Unsupported,
-            Grpc::Unavailable | Grpc::DeadlineExceeded | Grpc::Cancelled => Code::Unreachable,
-            Grpc::Ok | Grpc::Unknown | Grpc::AlreadyExists | Grpc::Internal | Grpc::DataLoss => {
-                Code::Failed
-            }
-        };
-        // A refused certificate is hidden at the end of a chain of causes.
-        match status.source() {
-            Some(source) if code == Code::Failed || code == Code::Unreachable => {
-                Refused { code: Code::Unreachable, message: innermost(source) }
-            }
-            Some(_) | None => Refused { code, message: status.message().to_owned() },
+pub(crate) fn answer<T>(result: Result<Response<T>, Status>) -> Result<T, Refused> {
+    result.map(Response::into_inner).map_err(refused)
+}
+
+fn refused(status: Status) -> Refused {
+    use tonic::Code as Grpc;
+    let code = match status.code() {
+        Grpc::InvalidArgument | Grpc::OutOfRange => Code::Invalid,
+        Grpc::NotFound => Code::NotFound,
+        Grpc::Aborted | Grpc::FailedPrecondition => Code::Busy,
+        Grpc::ResourceExhausted => Code::NoRoom,
+        Grpc::PermissionDenied | Grpc::Unauthenticated => Code::Forbidden,
+        Grpc::Unimplemented => Code::Unsupported,
+        Grpc::Unavailable | Grpc::DeadlineExceeded | Grpc::Cancelled => Code::Unreachable,
+        Grpc::Ok | Grpc::Unknown | Grpc::AlreadyExists | Grpc::Internal | Grpc::DataLoss => {
+            Code::Failed
         }
-    })
+    };
+    // A refused certificate is hidden at the end of a chain of causes.
+    match status.source() {
+        Some(source) if code == Code::Failed || code == Code::Unreachable => {
+            Refused { code: Code::Unreachable, message: innermost(source) }
+        }
+        Some(_) | None => Refused { code, message: status.message().to_owned() },
+    }
 }
 
 /// The last cause, which is the one that a person can do something about.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;

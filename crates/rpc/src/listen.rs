@@ -21,8 +21,9 @@ use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::Connected;
 use tracing::debug;
 
+use crate::rights::Rights;
 use crate::serve::{Limits, ServeError};
-use crate::tls::{Reloading, Served, TlsFolder};
+use crate::tls::{Reloading, Served, Shown, TlsFolder};
 
 /// How long to wait after the system had no connection to give, as when too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -35,6 +36,13 @@ pub enum Listen {
         /// The address.
         address: SocketAddr,
         /// The certificates.
+        folder: TlsFolder,
+    },
+    /// On a port, with a certificate on this side; who asks proves itself by other means.
+    OurTls {
+        /// The address.
+        address: SocketAddr,
+        /// Our certificate.
         folder: TlsFolder,
     },
     /// On a port of the loopback interface, for everybody on this machine.
@@ -55,6 +63,15 @@ pub struct Peer {
     /// Its name in the list of clients, or how it came in where no name is needed; nothing if it is
     /// not in the list.
     pub name: Option<String>,
+    /// What it may ask for.
+    pub rights: Rights,
+}
+
+impl Peer {
+    /// Somebody of this machine, who may do everything.
+    fn local(name: &str) -> Self {
+        Self { name: Some(name.to_owned()), rights: Rights::ALL }
+    }
 }
 
 /// Bytes both ways.
@@ -81,7 +98,12 @@ impl Door {
         let cannot = |place: String| move |source| ServeError::Listen { place, source };
         match listen {
             Listen::Tls { address, folder } => {
-                let tls = Arc::new(Reloading::new(folder.clone())?);
+                let tls = Arc::new(Reloading::new(folder.clone(), Shown::ByBoth)?);
+                let bound = TcpListener::bind(address).await;
+                Ok(Self::Tls(bound.map_err(cannot(address.to_string()))?, tls))
+            }
+            Listen::OurTls { address, folder } => {
+                let tls = Arc::new(Reloading::new(folder.clone(), Shown::ByServer)?);
                 let bound = TcpListener::bind(address).await;
                 Ok(Self::Tls(bound.map_err(cannot(address.to_string()))?, tls))
             }
@@ -178,14 +200,16 @@ async fn prove(raw: Raw, served: Option<Arc<Served>>) -> io::Result<(Box<dyn Io>
             let stream = acceptor.accept(stream).await?;
             let certificates = stream.get_ref().1.peer_certificates();
             let first = certificates.and_then(<[_]>::first);
-            let name = first.and_then(|certificate| served.name_of(certificate));
-            Ok((Box::new(stream), Peer { name }))
+            let known = first.and_then(|certificate| served.client_of(certificate));
+            let (name, rights) = known.unzip();
+            let rights = rights.unwrap_or(Rights::ALL);
+            Ok((Box::new(stream), Peer { name, rights }))
         }
         (Raw::Tcp(stream), None) => {
             stream.set_nodelay(true)?;
-            Ok((Box::new(stream), Peer { name: Some("loopback".to_owned()) }))
+            Ok((Box::new(stream), Peer::local("loopback")))
         }
-        (Raw::Other(io), _) => Ok((io, Peer { name: Some("socket".to_owned()) })),
+        (Raw::Other(io), _) => Ok((io, Peer::local("socket"))),
     }
 }
 

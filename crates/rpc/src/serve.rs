@@ -1,8 +1,9 @@
 //! The server: hands each request to an [`Agent`], within limits, and only from who may ask.
 //!
 //! The API, health and reflection alike are for clients in the list; everybody else who got through
-//! the handshake is told so. What an agent refuses becomes a status of gRPC here and nowhere else.
+//! the handshake is told so. Between the library and the agent is `adapter`.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -11,17 +12,23 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
 use tonic::service::InterceptorLayer;
 use tonic::transport::Server as Transport;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
 use tonic_health::ServingStatus;
+use tower::limit::GlobalConcurrencyLimitLayer;
 
-use crate::agent::agent_service_server::{AgentService, AgentServiceServer};
+use crate::adapter::Adapter;
+use crate::agent::agent_service_server::AgentServiceServer;
 use crate::agent::{
     ApplyWorkloadRequest, ApplyWorkloadResponse, DeleteWorkloadRequest, DeleteWorkloadResponse,
-    GetWorkloadStatusRequest, GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse,
-    ListActionsRequest, ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse,
-    SetDrainRequest, SetDrainResponse,
+    ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse, GetWorkloadStatusRequest,
+    GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
+    ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse, SetDrainRequest,
+    SetDrainResponse,
 };
 use crate::listen::{Door, Listen, Peer, arriving};
 use crate::tls::TlsError;
@@ -67,7 +74,22 @@ pub trait Agent: Send + Sync + 'static {
         peer: &Peer,
         request: SetDrainRequest,
     ) -> impl Future<Output = Result<SetDrainResponse, Refused>> + Send;
+    /// What a workload wrote, and goes on to write.
+    fn logs(
+        &self,
+        request: GetLogsRequest,
+    ) -> impl Future<Output = Result<Answers<GetLogsResponse>, Refused>> + Send;
+    /// Runs a command in a workload: what the first message says, with the input of the others.
+    fn exec(
+        &self,
+        peer: &Peer,
+        first: ExecRequest,
+        input: mpsc::Receiver<Vec<u8>>,
+    ) -> impl Future<Output = Result<Answers<ExecResponse>, Refused>> + Send;
 }
+
+/// Answers that come one after another.
+pub type Answers<T> = mpsc::Receiver<Result<T, Refused>>;
 
 /// Why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -113,6 +135,17 @@ pub struct Limits {
     pub request: Duration,
     /// The most requests of one connection at once.
     pub concurrent: usize,
+    /// The most requests of all connections at once; others wait.
+    pub in_all: usize,
+    /// So many bytes may be on their way to us on a connection.
+    pub window: u32,
+}
+
+/// What a service is called, and what reflection says of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described {
+    pub(crate) service: &'static str,
+    pub(crate) description: &'static [u8],
 }
 
 /// Why there is no server.
@@ -151,13 +184,16 @@ pub struct Server {
 // === impl Limits ===
 
 impl Limits {
-    /// 256 connections, 10 s to prove oneself, 4 MiB, 30 s a request, 64 at once.
+    /// 256 connections, 10 s to prove oneself, 4 MiB, 30 s a request, 64 at once of each, 1,024 of
+    /// all.
     pub const DEFAULT: Self = Self {
         connections: 256,
         handshake: Duration::from_secs(10),
         message: 4 << 20,
         request: Duration::from_secs(30),
         concurrent: 64,
+        in_all: 1_024,
+        window: 1 << 20,
     };
 }
 
@@ -173,19 +209,39 @@ impl Server {
         listen: &Listen,
         limits: Limits,
     ) -> Result<Self, ServeError> {
+        let service = AgentServiceServer::new(Adapter(agent))
+            .max_decoding_message_size(limits.message)
+            .max_encoding_message_size(usize::MAX);
+        let described = Described { service: SERVICE, description: DESCRIPTION };
+        Self::begin(service, described, listen, limits).await
+    }
+
+    /// Starts to serve any service, with health and reflection beside it.
+    pub(crate) async fn begin<S>(
+        service: S,
+        told: Described,
+        listen: &Listen,
+        limits: Limits,
+    ) -> Result<Self, ServeError>
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
         let door = Door::open(listen).await?;
         let address = door.address();
         let (to, from) = mpsc::channel(1);
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(door.accept(limits, to));
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_service_status(SERVICE, ServingStatus::Serving).await;
-        let service = AgentServiceServer::new(Adapter(agent))
-            .max_decoding_message_size(limits.message)
-            .max_encoding_message_size(usize::MAX);
+        health.set_service_status(told.service, ServingStatus::Serving).await;
         let described = || {
             tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(DESCRIPTION)
+                .register_encoded_file_descriptor_set(told.description)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let described_v1 = described().build_v1().expect("our description can be read");
@@ -197,6 +253,9 @@ impl Server {
             .http2_keepalive_interval(Some(Duration::from_secs(30)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .http2_max_header_list_size(16 << 10)
+            .initial_stream_window_size(limits.window)
+            .initial_connection_window_size(limits.window)
+            .layer(GlobalConcurrencyLimitLayer::new(limits.in_all))
             .layer(InterceptorLayer::new(only_named))
             .add_service(service)
             .add_service(health_service)
@@ -208,7 +267,7 @@ impl Server {
         });
         let task = tokio::spawn(async move {
             if let Err(error) = serving.await {
-                tracing::error!("the workload API is no longer served: {error}");
+                tracing::error!("{} is no longer served: {error}", told.service);
             }
         });
         Ok(Self { address, stop: Some(stop), task })
@@ -243,81 +302,9 @@ impl Drop for Server {
 /// Lets through only who is in the list of clients.
 fn only_named(request: Request<()>) -> Result<Request<()>, Status> {
     match request.extensions().get::<Peer>() {
-        Some(Peer { name: Some(_) }) => Ok(request),
-        Some(Peer { name: None }) | None => {
+        Some(Peer { name: Some(_), .. }) => Ok(request),
+        Some(Peer { name: None, .. }) | None => {
             Err(Status::permission_denied("no name of your certificate is in the list of clients"))
         }
-    }
-}
-
-/// An agent as the library wants it.
-struct Adapter<A>(Arc<A>);
-
-fn peer<T>(request: &Request<T>) -> Peer {
-    request.extensions().get::<Peer>().cloned().unwrap_or(Peer { name: None })
-}
-
-fn answer<T>(result: Result<T, Refused>) -> Result<Response<T>, Status> {
-    result.map(Response::new).map_err(|Refused { code, message }| match code {
-        Code::Invalid => Status::invalid_argument(message),
-        Code::NotFound => Status::not_found(message),
-        Code::Busy => Status::aborted(message),
-        Code::NoRoom => Status::resource_exhausted(message),
-        Code::Forbidden => Status::permission_denied(message),
-        Code::Unsupported => Status::unimplemented(message),
-        Code::Failed => Status::internal(message),
-        Code::Unreachable => Status::unavailable(message),
-    })
-}
-
-#[tonic::async_trait]
-impl<A: Agent> AgentService for Adapter<A> {
-    async fn apply_workload(
-        &self,
-        request: Request<ApplyWorkloadRequest>,
-    ) -> Result<Response<ApplyWorkloadResponse>, Status> {
-        answer(self.0.apply(&peer(&request), request.into_inner()).await)
-    }
-
-    async fn delete_workload(
-        &self,
-        request: Request<DeleteWorkloadRequest>,
-    ) -> Result<Response<DeleteWorkloadResponse>, Status> {
-        answer(self.0.delete(&peer(&request), request.into_inner()).await)
-    }
-
-    async fn get_workload_status(
-        &self,
-        request: Request<GetWorkloadStatusRequest>,
-    ) -> Result<Response<GetWorkloadStatusResponse>, Status> {
-        answer(self.0.status(request.into_inner()).await)
-    }
-
-    async fn list_workloads(
-        &self,
-        request: Request<ListWorkloadsRequest>,
-    ) -> Result<Response<ListWorkloadsResponse>, Status> {
-        answer(self.0.list(request.into_inner()).await)
-    }
-
-    async fn health_check(
-        &self,
-        request: Request<HealthCheckRequest>,
-    ) -> Result<Response<HealthCheckResponse>, Status> {
-        answer(self.0.health(request.into_inner()).await)
-    }
-
-    async fn list_actions(
-        &self,
-        request: Request<ListActionsRequest>,
-    ) -> Result<Response<ListActionsResponse>, Status> {
-        answer(self.0.actions(request.into_inner()).await)
-    }
-
-    async fn set_drain(
-        &self,
-        request: Request<SetDrainRequest>,
-    ) -> Result<Response<SetDrainResponse>, Status> {
-        answer(self.0.drain(&peer(&request), request.into_inner()).await)
     }
 }
