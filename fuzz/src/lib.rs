@@ -130,7 +130,7 @@ fn clear_as(profile: &Profile, bytes: &[u8]) {
     let total: Millicores = clearing.grants.iter().map(|grant| grant.amount).sum();
     assert_eq!(total, clearing.total_grant);
     assert!(total <= market.terms.capacity, "{total} of {}", market.terms.capacity);
-    assert_eq!(clearing.grants.len(), market.pods().len());
+    assert_eq!(clearing.grants.len(), market.workloads().len());
 }
 
 /// Every clearing of a recording leaves the node within its capacity and its over-commit, up to the
@@ -246,26 +246,26 @@ pub fn brain_events(bytes: &[u8]) {
 
 /// The limits in force, in uid order.
 fn limits(replay: &Replay) -> Vec<Millicores> {
-    let pods = replay.node().into_iter().flat_map(Node::pods);
-    pods.map(|pod| pod.in_force.limit).collect()
+    let workloads = replay.node().into_iter().flat_map(Node::workloads);
+    workloads.map(|workload| workload.in_force.limit).collect()
 }
 
 /// What is in force after a clearing adds up, except that no limit is cut by more than a step.
 fn stays_within(node: &Node, before: &[Millicores], line: u64) {
     let capacity = node.capacity();
-    let granted = node.pods().filter_map(|pod| pod.grant).map(|grant| grant.amount);
+    let granted = node.workloads().filter_map(|workload| workload.grant).map(|grant| grant.amount);
     let granted: Millicores = granted.sum();
     assert!(granted <= capacity, "line {line}: grants of {granted} on {capacity}");
     if node.profile().cap_rule == CapRule::Loose {
-        // Loose caps and requests are what pods came with, whatever that adds up to.
+        // Loose caps and requests are what workloads came with, whatever that adds up to.
         return;
     }
-    let requests: Millicores = node.pods().map(|pod| pod.in_force.request).sum();
+    let requests: Millicores = node.workloads().map(|workload| workload.in_force.request).sum();
     assert!(requests <= capacity, "line {line}: requests of {requests} on {capacity}");
     let step = node.profile().max_step_milli;
-    let mut pods = node.pods().zip(before);
-    let stepping = pods.any(|(pod, &before)| pod.in_force.limit + step == before.min(capacity));
-    let limits: Millicores = node.pods().map(|pod| pod.in_force.limit).sum();
+    let mut workloads = node.workloads().zip(before);
+    let stepping = workloads.any(|(it, &before)| it.in_force.limit + step == before.min(capacity));
+    let limits: Millicores = node.workloads().map(|workload| workload.in_force.limit).sum();
     let budget = node.limit_budget();
     assert!(
         limits <= budget || stepping,
