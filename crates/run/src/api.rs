@@ -2,25 +2,30 @@
 
 use std::sync::Arc;
 
-use walras_core::run::{Verdict, WorkloadId};
+use tokio::sync::mpsc;
+use walras_core::run::{Fault, FaultKind, Verdict, WorkloadId};
 use walras_rpc::agent::{
     AgentAction, ApplyWorkloadRequest, ApplyWorkloadResponse, DeleteWorkloadRequest,
-    DeleteWorkloadResponse, GetWorkloadStatusRequest, GetWorkloadStatusResponse,
-    HealthCheckRequest, HealthCheckResponse, ListActionsRequest, ListActionsResponse,
-    ListWorkloadsRequest, ListWorkloadsResponse, SetDrainRequest, SetDrainResponse, WorkloadType,
+    DeleteWorkloadResponse, ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse,
+    GetWorkloadStatusRequest, GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse,
+    ListActionsRequest, ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse,
+    SetDrainRequest, SetDrainResponse, WorkloadType,
 };
-use walras_rpc::{Agent, Code, Peer, Refused};
+use walras_rpc::{Agent, Answers, Code, Peer, Refused};
 
 use crate::clock::seconds;
 use crate::convert::{self, SpecError};
 use crate::machine::Machine;
 use crate::manager::{Action, ActionState, Denied, Filter, Manager};
+use crate::runtime::Output;
 
 /// The API of one host.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) manager: Arc<Manager>,
     pub(crate) machine: Machine,
+    /// The same for `/metrics`: what is counted since the last look is counted for each alone.
+    pub(crate) scraped: Machine,
     pub(crate) version: String,
 }
 
@@ -39,6 +44,7 @@ impl Agent for Api {
             message: error.to_string(),
         })?;
         let convert::Request { id, spec, desired, secrets } = request;
+        let kind = spec.work.kind();
         let applied = self.manager.apply(&id, spec, desired, secrets, dry_run, who(peer));
         let applied = applied.map_err(refused)?;
         let skipped = applied.verdict == Some(Verdict::Same);
@@ -51,7 +57,7 @@ impl Agent for Api {
             Some(Verdict::Deleting) => "it is being deleted",
         };
         let message = if dry_run { format!("dry run: {words}") } else { words.to_owned() };
-        let mut status = convert::status(&id, &applied.status, &[]);
+        let mut status = convert::status(&id, kind, &applied.status, &[]);
         if let Some(task) = applied.task {
             status.metadata.insert("task_id".to_owned(), task.to_string());
         }
@@ -75,37 +81,37 @@ impl Agent for Api {
         message: GetWorkloadStatusRequest,
     ) -> Result<GetWorkloadStatusResponse, Refused> {
         let id = named(&message.id)?;
-        let (status, handles) = self.manager.status(&id).await.map_err(refused)?;
-        let status = Some(convert::status(&id, &status, &handles));
+        let told = self.manager.status(&id).await.map_err(refused)?;
+        let status = Some(convert::status(&id, told.kind, &told.status, &told.handles));
         Ok(GetWorkloadStatusResponse { status })
     }
 
     async fn list(&self, message: ListWorkloadsRequest) -> Result<ListWorkloadsResponse, Refused> {
-        let wanted = match WorkloadType::try_from(message.r#type) {
-            Ok(WorkloadType::Unspecified | WorkloadType::Container) => self.manager.list(),
-            Ok(WorkloadType::Compose | WorkloadType::Vm) => Vec::new(),
-            Err(_) => {
-                let message = format!("type: {} is none", message.r#type);
-                return Err(Refused { code: Code::Invalid, message });
-            }
+        let Ok(wanted) = WorkloadType::try_from(message.r#type) else {
+            let message = format!("type: {} is none", message.r#type);
+            return Err(Refused { code: Code::Invalid, message });
         };
-        let told = wanted.iter().map(|(id, status)| convert::status(id, status, &[]));
+        let all = self.manager.list().into_iter();
+        let fits = |kind| wanted == WorkloadType::Unspecified || convert::type_of(kind) == wanted;
+        let found = all.filter(|(_, told)| fits(told.kind));
+        let told = found.map(|(id, told)| convert::status(&id, told.kind, &told.status, &[]));
         Ok(ListWorkloadsResponse { workloads: told.collect() })
     }
 
     async fn health(&self, _: HealthCheckRequest) -> Result<HealthCheckResponse, Refused> {
-        let (name, health) = self.manager.runtime_health().await;
+        let runtimes = self.manager.runtime_health().await;
         let in_use = self.machine.in_use();
         let quarantined = self.manager.quarantined().len();
         Ok(HealthCheckResponse {
-            healthy: health.is_ok(),
+            healthy: runtimes.iter().all(|(_, health)| health.is_ok()),
             version: self.version.clone(),
-            runtime_status: [(
-                name.to_owned(),
-                health.map_or_else(|words| words, |()| "healthy".to_owned()),
-            )]
-            .into_iter()
-            .collect(),
+            runtime_status: runtimes
+                .into_iter()
+                .map(|(name, health)| {
+                    let words = health.map_or_else(|words| words, |()| "healthy".to_owned());
+                    (name.to_owned(), words)
+                })
+                .collect(),
             memory_utilization: in_use.memory,
             cpu_utilization: in_use.cpu,
             disk_utilization: in_use.disk,
@@ -139,6 +145,82 @@ impl Agent for Api {
         self.manager.drain(message.drain, who(peer)).map_err(refused)?;
         Ok(SetDrainResponse { drained: self.manager.is_drained() })
     }
+
+    async fn logs(&self, message: GetLogsRequest) -> Result<Answers<GetLogsResponse>, Refused> {
+        let id = named(&message.id)?;
+        let tail = if message.tail == 0 { TAIL } else { message.tail.min(TAIL_MAX) };
+        let service = Some(message.service).filter(|name| !name.is_empty());
+        let lines = self.manager.logs(&id, service, tail, message.follow).map_err(refused)?;
+        Ok(passed_on(lines, |text| GetLogsResponse { text }))
+    }
+
+    async fn exec(
+        &self,
+        peer: &Peer,
+        first: ExecRequest,
+        input: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<Answers<ExecResponse>, Refused> {
+        let id = named(&first.id)?;
+        if first.command.is_empty() || first.command.iter().any(|word| word.contains('\0')) {
+            let message = "command: is missing, or has a zero byte in it".to_owned();
+            return Err(Refused { code: Code::Invalid, message });
+        }
+        let input = first.interactive.then_some(input);
+        let service = Some(first.service).filter(|name| !name.is_empty());
+        let pieces = self.manager.exec(&id, service, first.command, input, who(peer));
+        Ok(passed_on(pieces.map_err(refused)?, |piece| match piece {
+            Output::Out(output) => ExecResponse { output, ..Default::default() },
+            Output::Error(error) => ExecResponse { error, ..Default::default() },
+            Output::Ended(exit_code) => {
+                ExecResponse { ended: true, exit_code, ..Default::default() }
+            }
+        }))
+    }
+}
+
+/// So many lines are told where nobody says how many, and so many at most.
+const TAIL: u32 = 100;
+const TAIL_MAX: u32 = 100_000;
+
+/// Answers made of what arrives.
+fn passed_on<T: Send + 'static, M: Send + 'static>(
+    mut from: mpsc::Receiver<Result<T, Fault>>,
+    message: impl Fn(T) -> M + Send + 'static,
+) -> Answers<M> {
+    let (to, answers) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let piece = tokio::select! {
+                piece = from.recv() => piece,
+                () = to.closed() => None,
+            };
+            let Some(piece) = piece else { return };
+            let answer = piece
+                .map(&message)
+                .map_err(|fault| Refused { code: code_of(&fault), message: fault.words });
+            if to.send(answer).await.is_err() {
+                return;
+            }
+        }
+    });
+    answers
+}
+
+fn code_of(fault: &Fault) -> Code {
+    match fault.kind {
+        FaultKind::NotFound => Code::NotFound,
+        FaultKind::InvalidSpec => Code::Invalid,
+        FaultKind::Silent | FaultKind::Timeout => Code::Unreachable,
+        FaultKind::ImageNotFound
+        | FaultKind::ImagePull
+        | FaultKind::PortInUse
+        | FaultKind::NameInUse
+        | FaultKind::Network
+        | FaultKind::Storage
+        | FaultKind::Runtime
+        | FaultKind::Exited
+        | FaultKind::Unhealthy => Code::Failed,
+    }
 }
 
 fn who(peer: &Peer) -> &str {
@@ -154,6 +236,8 @@ fn refused(denied: Denied) -> Refused {
     let code = match denied {
         Denied::NotFound(_) => Code::NotFound,
         Denied::Deleting(_) => Code::Busy,
+        Denied::OtherKind { .. } | Denied::Faults(_) | Denied::Taken { .. } => Code::Invalid,
+        Denied::NoRuntime(_) => Code::Unsupported,
         Denied::NoRoom(_) => Code::NoRoom,
         Denied::NotSaved(_) => Code::Failed,
     };

@@ -8,12 +8,18 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime as Threads};
 use tracing::{info, warn};
+use walras_core::run::Policy;
 use walras_rpc::{Limits, Listen, ServeError, Server};
 
 use crate::api::Api;
+use crate::beside::Beside;
 use crate::machine::{self, Machine};
+use crate::machines::{Machines, Market, SizingError, SizingOptions};
 use crate::manager::{FaultPoint, Manager, ManagerOptions};
-use crate::runtime::Docker;
+use crate::runtime::{
+    ComposeRuntime, Docker, DockerOptions, Runtime, Runtimes, Unneeded, VmRuntime, usual_program,
+    usual_qemu,
+};
 use crate::store::{RedbStore, StoreError};
 
 /// How long requests that are under way may take when it stops.
@@ -26,8 +32,18 @@ pub struct Options {
     pub listen: Vec<Listen>,
     /// The folder of the store.
     pub state_dir: PathBuf,
-    /// Docker's socket.
-    pub docker: PathBuf,
+    /// Docker.
+    pub docker: DockerOptions,
+    /// The compose plugin; where it usually is, if it is not said.
+    pub compose: Option<PathBuf>,
+    /// QEMU; where it usually is, if it is not said.
+    pub qemu: Option<PathBuf>,
+    /// What compose files may have of the host.
+    pub policy: Policy,
+    /// After how long an image that nobody needs is removed, if ever.
+    pub image_gc: Option<Duration>,
+    /// How virtual machines are sized.
+    pub sizing: SizingOptions,
     /// The version that is told.
     pub version: String,
     /// Where the process is to end at once, for tests of crashes.
@@ -43,6 +59,9 @@ pub enum RunError {
     /// The API cannot be served.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// Machines cannot be sized.
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
     /// There are no threads for it.
     #[error("there are no threads to run workloads with: {0}")]
     Threads(#[from] std::io::Error),
@@ -53,28 +72,32 @@ pub enum RunError {
 pub struct Running {
     threads: Option<Threads>,
     servers: Vec<Server>,
+    api: Arc<Api>,
+    machines: Option<Arc<Machines>>,
 }
 
-/// Starts to run workloads and to serve the API.
+/// Starts to run workloads and to serve the API. Machines divide the host with `market`.
 ///
 /// # Errors
 /// It cannot, and nothing was changed.
-pub fn start(options: &Options) -> Result<Running, RunError> {
+pub fn start(options: &Options, market: Arc<dyn Market>) -> Result<Running, RunError> {
     let threads = Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("walras-run")
         .enable_all()
         .build()?;
     let store = Box::new(RedbStore::open(&options.state_dir)?);
-    let runtime = Arc::new(Docker::new(&options.docker));
+    let docker = Arc::new(Docker::new(options.docker.clone()));
     let settings = ManagerOptions { capacity: machine::capacity(), fault: options.fault };
-    let manager = Manager::new(store, runtime, settings)?;
+    let (runtimes, machines) = threads.block_on(runtimes(options, &docker, market))?;
+    let manager = Manager::new(store, runtimes, settings)?;
     for aside in manager.quarantined() {
         warn!("{}: a record that cannot be read is kept aside: {}", aside.name, aside.what);
     }
     let api = Arc::new(Api {
         manager: Arc::clone(&manager),
         machine: Machine::default(),
+        scraped: Machine::default(),
         version: options.version.clone(),
     });
     let mut servers = Vec::new();
@@ -84,14 +107,79 @@ pub fn start(options: &Options) -> Result<Running, RunError> {
         info!(?listen, address = ?server.address(), "the workload API is served");
         servers.push(server);
     }
+    if let Some(after) = options.image_gc {
+        threads.spawn(remove_images(docker, Arc::clone(&manager), after));
+    }
+    if let Some(machines) = &machines {
+        threads.spawn(Arc::clone(machines).watch(Arc::clone(&manager)));
+    }
     threads.spawn(manager.serve());
-    Ok(Running { threads: Some(threads), servers })
+    Ok(Running { threads: Some(threads), servers, api, machines })
+}
+
+/// The runtimes of this host. A new one is a line here.
+async fn runtimes(
+    options: &Options,
+    docker: &Arc<Docker>,
+    market: Arc<dyn Market>,
+) -> Result<(Runtimes, Option<Arc<Machines>>), RunError> {
+    let program = options.compose.clone().unwrap_or_else(usual_program);
+    let mut all: Vec<Arc<dyn Runtime>> = vec![Arc::clone(docker) as _];
+    // A host without the plugin runs no projects, and is well nevertheless.
+    if options.compose.is_some() || program.is_file() {
+        let (folder, docker) = (options.state_dir.join("compose"), Arc::clone(docker));
+        all.push(Arc::new(ComposeRuntime::new(docker, program, folder, options.policy)));
+    }
+    let mut sized = None;
+    // The same holds for a host without QEMU.
+    if let Some(qemu) = options.qemu.clone().or_else(usual_qemu) {
+        let (state, memory) = (options.state_dir.join("vm"), options.docker.secrets_dir.join("vm"));
+        match VmRuntime::on(qemu, state, memory) {
+            Ok(runtime) => {
+                let qemu = Arc::clone(runtime.machines());
+                let (sizing, capacity) = (&options.sizing, machine::capacity());
+                let started = Machines::start(sizing, capacity, &options.state_dir, qemu, market);
+                let machines = started.await?;
+                all.push(Arc::new(runtime.sized_by(Arc::clone(&machines))));
+                sized = Some(machines);
+            }
+            Err(error) => warn!("virtual machines cannot be run: {error}"),
+        }
+    }
+    Ok((Runtimes::new(all), sized))
+}
+
+/// Removes images that nobody needs, from time to time.
+async fn remove_images(docker: Arc<Docker>, manager: Arc<Manager>, after: Duration) {
+    let mut unneeded = Unneeded::default();
+    let mut ticks = tokio::time::interval((after / 4).max(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let named = manager.images();
+        if let Err(fault) = docker.remove_images(&mut unneeded, &named, after).await {
+            warn!("images were not looked at: {fault}");
+        }
+    }
 }
 
 impl Running {
     /// Where the API is served, as far as that is a port.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.servers.iter().filter_map(Server::address)
+    }
+
+    /// The machines that are sized, where there is something to run machines with.
+    #[must_use]
+    pub const fn machines(&self) -> Option<&Arc<Machines>> {
+        self.machines.as_ref()
+    }
+
+    /// What is told of workloads beside the host's own figures.
+    #[must_use]
+    pub fn beside(&self) -> Beside {
+        let threads = self.threads.as_ref().map(|threads| threads.handle().clone());
+        Beside::new(Arc::clone(&self.api), threads)
     }
 
     /// Stops to serve and to look after workloads. They go on.

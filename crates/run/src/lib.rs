@@ -7,18 +7,26 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod beside;
 mod clock;
 mod convert;
 mod daemon;
 mod machine;
+mod machines;
 mod manager;
+mod metrics;
 mod runtime;
 mod store;
 
+pub use beside::Beside;
 pub use convert::{Request, SpecError, request};
 pub use daemon::{Options, RunError, Running, start};
+pub use machines::{Machines, Market, NoMarket, Others, SizingError, SizingOptions};
 pub use manager::{
-    Action, ActionState, Applied, Denied, FaultPoint, Filter, Manager, ManagerOptions,
+    Action, ActionState, Applied, Denied, FaultPoint, Filter, Manager, ManagerOptions, Told,
 };
-pub use runtime::{Docker, Job, Runtime, RuntimeEvents, RuntimeLogs};
+pub use runtime::{
+    ComposeRuntime, Docker, DockerOptions, Job, Output, Part, Runtime, RuntimeEvents, RuntimeLogs,
+    RuntimeOutput, Runtimes, Unneeded, VmRuntime,
+};
 pub use store::{Loaded, MemoryStore, Quarantined, RedbStore, Store, StoreError};

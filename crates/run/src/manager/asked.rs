@@ -2,7 +2,8 @@
 
 use tracing::info;
 use walras_core::run::{
-    Desired, Needs, Refusal, Spec, Status, Step, Verdict, Workload, WorkloadId, admit,
+    Desired, Fault, FaultKind, Kind, Needs, Refusal, Spec, Status, Step, Verdict, Work, Workload,
+    WorkloadId, admit,
 };
 
 use crate::clock::now;
@@ -10,6 +11,17 @@ use crate::store::Quarantined;
 
 use super::entry::Secrets;
 use super::{Action, ActionState, Applied, Denied, Entry, Filter, LOOK_WITHIN, Manager, State};
+
+/// What is told of one workload.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What kind it is.
+    pub kind: Kind,
+    /// How it is.
+    pub status: Status,
+    /// What its runtime calls it, where that was asked.
+    pub handles: Vec<String>,
+}
 
 impl Manager {
     /// Makes a workload what `spec` says, in the background; with `dry_run`, only says what that
@@ -30,12 +42,19 @@ impl Manager {
         let mut guard = self.lock();
         let state = &mut *guard;
         let verdict = state.entries.get(id).map(|it| it.workload.judge(&spec.revision, desired));
-        if verdict == Some(Verdict::Deleting) {
-            return Err(Denied::Deleting(id.clone()));
+        match (verdict, state.entries.get_mut(id)) {
+            (Some(Verdict::Deleting), _) => return Err(Denied::Deleting(id.clone())),
+            (Some(Verdict::Same), Some(entry)) if !dry_run => {
+                entry.keep(&spec.revision, secrets);
+                let status = entry.status(now);
+                if entry.workload.next(now) != Step::Rest {
+                    self.enqueue(state, id);
+                }
+                return Ok(Applied { verdict, task: None, status });
+            }
+            (_, _) => {}
         }
-        if verdict != Some(Verdict::Same) {
-            self.check_room(state, id, &spec, desired)?;
-        }
+        self.check(state, id, &spec, desired, &secrets)?;
         let mut after = match state.entries.get(id) {
             Some(entry) => entry.workload.clone(),
             None => Workload::new(id.clone(), spec.clone(), desired, now),
@@ -46,14 +65,11 @@ impl Manager {
         if dry_run {
             return Ok(Applied { verdict, task: None, status: after.status(now) });
         }
-        let mut task = None;
-        if verdict != Some(Verdict::Same) {
-            self.store.save(id, &after.save())?;
-            info!(workload = %id, %revision, ?desired, by = who, "applied");
-            let number = state.actions.begin(Some(id), "apply_workload", format!("by {who}"), now);
-            state.actions.end(number, ActionState::Completed, now);
-            task = Some(number);
-        }
+        self.store.save(id, &after.save())?;
+        info!(workload = %id, %revision, ?desired, by = who, "applied");
+        state.tally.applied += 1;
+        let task = state.actions.begin(Some(id), "apply_workload", format!("by {who}"), now);
+        state.actions.end(task, ActionState::Completed, now);
         let entry = match state.entries.entry(id.clone()) {
             std::collections::btree_map::Entry::Occupied(there) => {
                 let entry = there.into_mut();
@@ -63,11 +79,61 @@ impl Manager {
             std::collections::btree_map::Entry::Vacant(place) => place.insert(Entry::new(after)),
         };
         entry.keep(&revision, secrets);
-        let status = entry.workload.status(now);
-        if verdict != Some(Verdict::Same) || entry.workload.next(now) != Step::Rest {
-            self.enqueue(state, id);
+        let status = entry.status(now);
+        self.enqueue(state, id);
+        Ok(Applied { verdict, task: Some(task), status })
+    }
+
+    /// Whether this host can and may run it, and has room for it.
+    fn check(
+        &self,
+        state: &State,
+        id: &WorkloadId,
+        spec: &Spec,
+        desired: Desired,
+        secrets: &Secrets,
+    ) -> Result<(), Denied> {
+        let there = state.entries.get(id).map(|entry| entry.workload.spec().work.kind());
+        let wanted = spec.work.kind();
+        if let Some(there) = there.filter(|there| *there != wanted) {
+            return Err(Denied::OtherKind { id: id.clone(), there, wanted });
         }
-        Ok(Applied { verdict, task, status })
+        let runtime = self.runtimes.of(&spec.work).ok_or_else(|| self.no_runtime(&spec.work))?;
+        let faults = runtime.check(&spec.work, secrets);
+        if !faults.is_empty() {
+            return Err(Denied::Faults(faults));
+        }
+        if let Work::Compose(compose) = &spec.work {
+            let owner = state.entries.iter().find(|(other, entry)| {
+                let uses = |spec: &Spec| {
+                    matches!(&spec.work, Work::Compose(it) if it.project == compose.project)
+                };
+                *other != id && (uses(entry.workload.spec()) || uses(entry.workload.target()))
+            });
+            if let Some((owner, _)) = owner {
+                let (project, owner) = (compose.project.clone(), owner.clone());
+                return Err(Denied::Taken { project, owner });
+            }
+        }
+        self.check_room(state, id, spec, desired)
+    }
+
+    fn no_runtime(&self, work: &Work) -> Denied {
+        Denied::NoRuntime(match work {
+            Work::Custom(custom) => {
+                let known: Vec<&str> = self.runtimes.all().map(|it| it.name()).collect();
+                let roadmap = ["containerd", "firecracker"].contains(&&*custom.runtime);
+                let more = if roadmap { "; it is on the roadmap" } else { "" };
+                let name: String = custom.runtime.chars().take(80).collect();
+                format!(
+                    "custom.runtime: this host has no runtime `{name}`{more}; it has {}",
+                    known.join(", ")
+                )
+            }
+            Work::Container(_) | Work::Compose(_) | Work::Vm(_) => {
+                format!("type: this host runs no workloads of type {}", work.kind().name())
+            }
+        })
     }
 
     fn check_room(
@@ -89,6 +155,21 @@ impl Manager {
         Ok(admit(self.options.capacity, others, wanted)?)
     }
 
+    /// What workloads need that are no machines with a permit, all together.
+    #[must_use]
+    pub fn needs_beside_permits(&self) -> Needs {
+        let state = self.lock();
+        let sized = |work: &Work| match work {
+            Work::Vm(vm) => vm.machine.get("scaling").is_some_and(|scaling| !scaling.is_null()),
+            Work::Container(_) | Work::Compose(_) | Work::Custom(_) => false,
+        };
+        let others = state.entries.values().filter(|it| !sized(&it.workload.spec().work));
+        others.map(|entry| entry.workload.needs()).fold(Needs::default(), |sum, needs| Needs {
+            cpu: sum.cpu + needs.cpu,
+            memory: sum.memory + needs.memory,
+        })
+    }
+
     /// Stops and removes a workload, in the background.
     ///
     /// # Errors
@@ -103,6 +184,7 @@ impl Manager {
         self.store.save(id, &after.save())?;
         entry.workload = after;
         info!(workload = %id, by = who, "deleted");
+        state.tally.deleted += 1;
         let task = state.actions.begin(Some(id), "delete_workload", format!("by {who}"), now);
         state.actions.end(task, ActionState::Completed, now);
         self.enqueue(state, id);
@@ -113,11 +195,17 @@ impl Manager {
     ///
     /// # Errors
     /// There is none.
-    pub async fn status(&self, id: &WorkloadId) -> Result<(Status, Vec<String>), Denied> {
+    pub async fn status(&self, id: &WorkloadId) -> Result<Told, Denied> {
         let not_found = || Denied::NotFound(id.clone());
-        let ticket = self.lock().entries.get(id).map(|entry| entry.workload.ticket());
-        let ticket = ticket.ok_or_else(not_found)?;
-        let looked = tokio::time::timeout(LOOK_WITHIN, self.runtime.look(id)).await;
+        let (ticket, runtime) = {
+            let state = self.lock();
+            let workload = &state.entries.get(id).ok_or_else(not_found)?.workload;
+            (workload.ticket(), self.runtime_of(workload))
+        };
+        let looked = match runtime {
+            Some(runtime) => tokio::time::timeout(LOOK_WITHIN, runtime.look(id)).await,
+            None => Ok(Err(Fault::new(FaultKind::Silent, "this host has no runtime for it"))),
+        };
         let mut state = self.lock();
         let now = now();
         match looked {
@@ -133,16 +221,21 @@ impl Manager {
         }
         let entry = state.entries.get(id).ok_or_else(not_found)?;
         let handles = entry.workload.instances().iter().map(|one| one.handle.clone()).collect();
-        Ok((entry.workload.status(now), handles))
+        Ok(Told { kind: entry.workload.spec().work.kind(), status: entry.status(now), handles })
     }
 
     /// Every workload as it was last seen, in the order of ids.
     #[must_use]
-    pub fn list(&self) -> Vec<(WorkloadId, Status)> {
+    pub fn list(&self) -> Vec<(WorkloadId, Told)> {
         let now = now();
         let state = self.lock();
         let all = state.entries.iter();
-        all.map(|(id, entry)| (id.clone(), entry.workload.status(now))).collect()
+        let told = |entry: &Entry| Told {
+            kind: entry.workload.spec().work.kind(),
+            status: entry.status(now),
+            handles: Vec::new(),
+        };
+        all.map(|(id, entry)| (id.clone(), told(entry))).collect()
     }
 
     /// What was done lately, oldest first.
@@ -188,13 +281,16 @@ impl Manager {
         self.lock().quarantined.clone()
     }
 
-    /// The runtime's name, and what is wrong with it.
-    pub async fn runtime_health(&self) -> (&'static str, Result<(), String>) {
-        let asked = tokio::time::timeout(LOOK_WITHIN, self.runtime.ping()).await;
-        let health = match asked {
-            Ok(answer) => answer.map_err(|fault| fault.to_string()),
-            Err(_) => Err(format!("no answer within {} s", LOOK_WITHIN.as_secs())),
-        };
-        (self.runtime.name(), health)
+    /// Every runtime's name, and what is wrong with it.
+    pub async fn runtime_health(&self) -> Vec<(&'static str, Result<(), String>)> {
+        let asked = self.runtimes.all().map(|runtime| async move {
+            let asked = tokio::time::timeout(LOOK_WITHIN, runtime.ping()).await;
+            let health = match asked {
+                Ok(answer) => answer.map_err(|fault| fault.to_string()),
+                Err(_) => Err(format!("no answer within {} s", LOOK_WITHIN.as_secs())),
+            };
+            (runtime.name(), health)
+        });
+        futures_util::future::join_all(asked).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use walras_core::run::{Revision, Workload};
+use walras_core::run::{Revision, Status, Workload};
 use walras_core::units::Moment;
 
 /// Secrets by name. They are in memory only, and nothing here can be printed.
@@ -19,12 +19,32 @@ pub(super) struct Entry {
     pub(super) again: bool,
     /// When it has to be looked at again.
     pub(super) wake_at: Option<Moment>,
+    /// How far the operation under way is, in words.
+    pub(super) progress: Option<String>,
 }
 
 impl Entry {
     pub(super) fn new(workload: Workload) -> Self {
         let secrets = BTreeMap::new();
-        Self { workload, secrets, queued: false, busy: false, again: false, wake_at: None }
+        Self {
+            workload,
+            secrets,
+            queued: false,
+            busy: false,
+            again: false,
+            wake_at: None,
+            progress: None,
+        }
+    }
+
+    /// What is told of it.
+    pub(super) fn status(&self, now: Moment) -> Status {
+        let mut status = self.workload.status(now);
+        if let Some(progress) = &self.progress {
+            status.message.push_str("; ");
+            status.message.push_str(progress);
+        }
+        status
     }
 
     /// Keeps the secrets of a revision, and forgets those that nobody can need any more.

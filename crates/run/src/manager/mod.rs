@@ -8,6 +8,8 @@
 mod actions;
 mod asked;
 mod entry;
+mod talk;
+mod tally;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -21,15 +23,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use walras_core::run::{Capacity, Op, Refusal, Status, Verdict, WorkloadId};
+use walras_core::run::{Capacity, FieldFault, Kind, Op, Refusal, Status, Verdict, WorkloadId};
 
-use crate::runtime::Runtime;
+use crate::runtime::Runtimes;
 use crate::store::{Quarantined, Store, StoreError};
 
 use self::actions::Actions;
 use self::entry::Entry;
 
 pub use actions::{Action, ActionState, Filter};
+pub use asked::Told;
+pub(crate) use tally::Tally;
 
 /// How often everything is looked at.
 pub(crate) const RECONCILE_EVERY: Duration = Duration::from_secs(30);
@@ -60,7 +64,7 @@ pub struct FaultPoint {
 pub struct Manager {
     state: Mutex<State>,
     store: Box<dyn Store>,
-    runtime: Arc<dyn Runtime>,
+    runtimes: Runtimes,
     wake: Notify,
     options: ManagerOptions,
 }
@@ -72,8 +76,9 @@ struct State {
     drained: bool,
     quarantined: Vec<Quarantined>,
     actions: Actions,
-    /// Why the runtime did not answer the last time, if it did not.
-    silent: Option<String>,
+    /// Runtimes that did not answer the last time, and why.
+    silent: BTreeMap<&'static str, String>,
+    tally: Tally,
 }
 
 /// What came of an apply.
@@ -96,6 +101,32 @@ pub enum Denied {
     /// It is being deleted.
     #[error("{0}: it is being deleted; try again when it is gone")]
     Deleting(WorkloadId),
+    /// It is of another kind.
+    #[error(
+        "type: {id} is {}; delete it first to make it {}", there.name(), wanted.name()
+    )]
+    OtherKind {
+        /// Which workload.
+        id: WorkloadId,
+        /// What it is.
+        there: Kind,
+        /// What it should become.
+        wanted: Kind,
+    },
+    /// This host has no runtime for it.
+    #[error("{0}")]
+    NoRuntime(String),
+    /// Its runtime refuses these fields.
+    #[error("{}", told(.0))]
+    Faults(Vec<FieldFault>),
+    /// Another workload has the project that it wants.
+    #[error("project_name: `{project}` belongs to the workload {owner}")]
+    Taken {
+        /// Which project.
+        project: String,
+        /// Whose it is.
+        owner: WorkloadId,
+    },
     /// The host has no room for it.
     #[error("{0}")]
     NoRoom(#[from] Refusal),
@@ -113,7 +144,7 @@ impl Manager {
     /// The store cannot be read.
     pub fn new(
         store: Box<dyn Store>,
-        runtime: Arc<dyn Runtime>,
+        runtimes: Runtimes,
         options: ManagerOptions,
     ) -> Result<Arc<Self>, StoreError> {
         let loaded = store.load()?;
@@ -133,10 +164,11 @@ impl Manager {
             drained: loaded.drained,
             quarantined: loaded.quarantined,
             actions: Actions::default(),
-            silent: None,
+            silent: BTreeMap::new(),
+            tally: Tally::default(),
         };
         let (state, wake) = (Mutex::new(state), Notify::new());
-        Ok(Arc::new(Self { state, store, runtime, wake, options }))
+        Ok(Arc::new(Self { state, store, runtimes, wake, options }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -160,6 +192,12 @@ impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Manager of {} workloads", self.lock().entries.len())
     }
+}
+
+/// Faults as one text.
+fn told(faults: &[FieldFault]) -> String {
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    faults.join("; ")
 }
 
 // === impl FaultPoint ===

@@ -1,13 +1,13 @@
 //! What tests of managers and stores have in common.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use walras_core::run::{Capacity, Container, Resources, Restart, Revision, Spec, Work, WorkloadId};
+use walras_core::run::{Capacity, Container, Revision, Spec, Work, WorkloadId};
 use walras_core::units::{Bytes, Millicores};
 
 use super::{Manager, ManagerOptions};
+use crate::runtime::Runtimes;
 use crate::runtime::scripted::Scripted;
 use crate::store::Store;
 
@@ -20,18 +20,7 @@ pub(crate) fn spec(revision: &str) -> Spec {
         revision: Revision::new(revision).unwrap(),
         rollback: false,
         secrets: vec![],
-        work: Work::Container(Container {
-            image: "busybox".to_owned(),
-            command: vec![],
-            args: vec![],
-            env: BTreeMap::new(),
-            mounts: vec![],
-            ports: vec![],
-            resources: Resources::default(),
-            restart: Restart::Always,
-            labels: BTreeMap::new(),
-            health: None,
-        }),
+        work: Work::Container(Container::new("busybox")),
     }
 }
 
@@ -48,7 +37,8 @@ pub(super) struct Working {
 
 impl Working {
     pub(super) fn start(store: Box<dyn Store>, runtime: &Arc<Scripted>) -> Self {
-        let manager = Manager::new(store, Arc::clone(runtime) as _, OPTIONS).unwrap();
+        let runtimes = Runtimes::new(vec![Arc::clone(runtime) as _]);
+        let manager = Manager::new(store, runtimes, OPTIONS).unwrap();
         let task = tokio::spawn(Arc::clone(&manager).serve());
         Self { manager, task }
     }

@@ -86,7 +86,9 @@ impl Ground {
 
     fn actual(&self, name: &str) -> Option<Actual> {
         let all = self.working.manager.list();
-        all.into_iter().find(|(found, _)| found.as_str() == name).map(|(_, status)| status.actual)
+        all.into_iter()
+            .find(|(found, _)| found.as_str() == name)
+            .map(|(_, told)| told.status.actual)
     }
 
     async fn becomes(&self, name: &str, actual: Actual) {
@@ -178,7 +180,7 @@ async fn what_ends_is_started_again_by_its_event_and_a_job_is_not() {
     let ground = Ground::new();
     ground.apply("web", spec("1")).unwrap();
     let mut job = spec("1");
-    let Work::Container(container) = &mut job.work;
+    let Work::Container(container) = &mut job.work else { panic!("it is a container") };
     container.restart = Restart::No;
     ground.apply("job", job).unwrap();
     for name in ["web", "job"] {
@@ -206,7 +208,7 @@ async fn faults_are_tried_again_or_kept_and_told_as_actions() {
     ground.apply("web", spec("2")).unwrap();
     until("a retry", || {
         let status = ground.working.manager.list().remove(0).1;
-        status.attempts == 1 && status.retry_at.is_some()
+        status.status.attempts == 1 && status.status.retry_at.is_some()
     })
     .await;
 }
@@ -255,10 +257,11 @@ async fn secrets_reach_the_workload_and_nothing_else() {
     }
     // What runs goes on without them; what has to be made anew waits, and says so.
     let working = Working::start(open(), &runtime);
-    until("it is seen", || status(&working.manager).actual == Actual::Running).await;
+    until("it is seen", || status(&working.manager).status.actual == Actual::Running).await;
     runtime.vanish(&web);
     working.manager.reconcile().await;
-    until("it waits", || status(&working.manager).message.contains("waits for its secrets")).await;
+    until("it waits", || status(&working.manager).status.message.contains("waits for its secrets"))
+        .await;
     assert_eq!(apply(&working.manager).verdict, Some(Verdict::Same));
     until("it runs", || runtime.runs(&web, "1")).await;
     working.kill().await;
@@ -301,7 +304,7 @@ async fn what_does_not_fit_is_refused_and_a_dry_run_changes_nothing() {
     let ground = Ground::new();
     let sized = |revision: &str, mib: u64| {
         let mut spec = spec(revision);
-        let Work::Container(container) = &mut spec.work;
+        let Work::Container(container) = &mut spec.work else { panic!("it is a container") };
         container.resources =
             Resources { memory: Some(Bytes::new(mib << 20)), ..container.resources };
         spec
@@ -327,13 +330,77 @@ async fn a_status_asks_the_runtime_and_notices_what_changed() {
     ground.apply("web", spec("1")).unwrap();
     ground.becomes("web", Actual::Running).await;
     ground.runtime.vanish(&id("web"));
-    let (status, _) = ground.working.manager.status(&id("web")).await.unwrap();
+    let status = ground.working.manager.status(&id("web")).await.unwrap().status;
     assert_eq!(status.actual, Actual::Pending, "{status:?}");
     until("it is made again", || ground.runtime.runs(&id("web"), "1")).await;
     ground.runtime.silence(true);
-    let (status, _) = ground.working.manager.status(&id("web")).await.unwrap();
+    let status = ground.working.manager.status(&id("web")).await.unwrap().status;
     assert_eq!(status.actual, Actual::Unknown);
     assert!(ground.working.manager.status(&id("none")).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_clients_that_race_leave_one_of_what_was_asked_for_last() {
+    let ground = Ground::new();
+    let manager = &ground.working.manager;
+    let clients = ["left", "right"].map(|name| {
+        let manager = Arc::clone(manager);
+        tokio::spawn(async move {
+            for number in 0..100 {
+                let spec = spec(&format!("{name} {number}"));
+                let none = BTreeMap::new();
+                manager.apply(&id("web"), spec, Desired::Running, none, false, name).unwrap();
+                tokio::task::yield_now().await;
+            }
+        })
+    });
+    for client in clients {
+        client.await.unwrap();
+    }
+    let filter = Filter { kind: Some("apply_workload".to_owned()), ..Filter::default() };
+    let last = manager.actions(&filter).pop().unwrap();
+    let name = last.reason.strip_prefix("by ").unwrap().to_owned();
+    let revision = format!("{name} 99");
+    until("the last one runs", || ground.runtime.runs(&id("web"), &revision)).await;
+    ground.becomes("web", Actual::Running).await;
+    assert_eq!(ground.runtime.there(&id("web")).len(), 1);
+}
+
+#[tokio::test]
+async fn a_workload_stays_of_its_kind_and_a_project_belongs_to_one() {
+    let ground = Ground::new();
+    let project = |name: &str| Spec {
+        work: Work::Compose(walras_core::run::Compose::new(
+            name.to_owned(),
+            serde_json::json!({"services": {"a": {"image": "x"}}}),
+            BTreeMap::new(),
+        )),
+        ..spec("1")
+    };
+    ground.apply("web", spec("0")).unwrap();
+    let refused = ground.apply("web", project("web")).unwrap_err().to_string();
+    assert_eq!(refused, "type: web is container; delete it first to make it compose");
+    ground.apply("shop", project("shop")).unwrap();
+    let refused = ground.apply("other", project("shop")).unwrap_err().to_string();
+    assert_eq!(refused, "project_name: `shop` belongs to the workload shop");
+}
+
+#[tokio::test]
+async fn lines_and_commands_go_through_the_runtime() {
+    let ground = Ground::new();
+    ground.apply("web", spec("1")).unwrap();
+    ground.becomes("web", Actual::Running).await;
+    let manager = &ground.working.manager;
+    let mut lines = manager.logs(&id("web"), None, 7, false).unwrap();
+    assert_eq!(lines.recv().await.unwrap().unwrap(), b"web wrote 7 lines\n");
+    assert!(lines.recv().await.is_none());
+    assert!(manager.logs(&id("none"), None, 7, false).is_err());
+    let command = vec!["true".to_owned()];
+    let mut pieces = manager.exec(&id("web"), None, command, None, "alice").unwrap();
+    let refused = pieces.recv().await.unwrap().unwrap_err();
+    assert_eq!(refused.words, "the runtime scripted cannot run commands in a workload");
+    let filter = Filter { kind: Some("exec".to_owned()), ..Filter::default() };
+    until("the action ended", || manager.actions(&filter)[0].state.name() == "failed").await;
 }
 
 #[test]

@@ -7,11 +7,11 @@ use futures_util::StreamExt as _;
 use tokio::task::JoinSet;
 use tokio::time;
 use tracing::{error, info, warn};
-use walras_core::run::{Fault, Op, Step, Ticket, Why, Workload, WorkloadId};
+use walras_core::run::{Fault, Op, Spec, Step, Ticket, Why, Workload, WorkloadId};
 use walras_core::units::{Moment, Span};
 
 use crate::clock::now;
-use crate::runtime::Job;
+use crate::runtime::{Job, Runtime};
 
 use super::entry::Secrets;
 use super::{ActionState, FaultPoint, Manager, RECONCILE_EVERY, State, WORKERS};
@@ -26,12 +26,19 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 /// What a worker has to do next, with everything it needs.
 enum Task {
     Look(Ticket),
-    Do { op: Op, number: u64, workload: Box<Workload>, secrets: Secrets },
+    Do {
+        op: Op,
+        number: u64,
+        workload: Box<Workload>,
+        secrets: Secrets,
+    },
+    /// It was deleted and is gone: what was kept for it can go.
+    Forget(Box<Spec>),
     Rest,
 }
 
 impl Manager {
-    /// Works until it is dropped: workers, the clock and the runtime's events.
+    /// Works until it is dropped: workers, the clock and the runtimes' events.
     pub async fn serve(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
         for _ in 0..WORKERS {
@@ -39,7 +46,9 @@ impl Manager {
         }
         tasks.spawn(Arc::clone(&self).watch_clock());
         tasks.spawn(Arc::clone(&self).watch_time());
-        tasks.spawn(self.watch_runtime());
+        for runtime in self.runtimes.all() {
+            tasks.spawn(Arc::clone(&self).watch_runtime(Arc::clone(runtime)));
+        }
         while let Some(ended) = tasks.join_next().await {
             if let Err(failed) = ended {
                 error!("a worker is gone: {failed}");
@@ -85,13 +94,24 @@ impl Manager {
         }
     }
 
+    /// The runtime of a workload. There is none if it was another host's, or another program's.
+    pub(super) fn runtime_of(&self, workload: &Workload) -> Option<Arc<dyn Runtime>> {
+        self.runtimes.of(&workload.spec().work).map(Arc::clone)
+    }
+
     /// Does what is due about one workload until there is nothing to do.
     async fn process(&self, id: &WorkloadId) {
+        let runtime = self.lock().entries.get(id).and_then(|it| self.runtime_of(&it.workload));
+        let Some(runtime) = runtime else {
+            // What nobody here can run is unknown, and stays.
+            let now = now();
+            return self.note(&mut self.lock(), id, |workload| workload.runtime_silent(now));
+        };
         loop {
             match self.next_task(id) {
                 Task::Rest => return,
                 Task::Look(ticket) => {
-                    let looked = self.runtime.look(id).await;
+                    let looked = runtime.look(id).await;
                     let now = now();
                     let mut state = self.lock();
                     match looked {
@@ -106,16 +126,51 @@ impl Manager {
                 }
                 Task::Do { op, number, workload, secrets } => {
                     self.crash_at(op, false);
+                    let progress = |words: &str| self.progressed(id, words);
                     let job = Job {
                         op,
                         id,
                         spec: workload.target(),
                         secrets: &secrets,
                         instances: workload.instances(),
+                        progress: &progress,
                     };
-                    let done = self.runtime.act(job).await;
+                    let done = runtime.act(job).await;
                     self.crash_at(op, true);
                     self.finished(id, op, number, done);
+                }
+                Task::Forget(spec) => {
+                    let forgotten = runtime.forget(id, &spec).await;
+                    return self.forget(id, forgotten);
+                }
+            }
+        }
+    }
+
+    /// A long operation is so far.
+    fn progressed(&self, id: &WorkloadId, words: &str) {
+        if let Some(entry) = self.lock().entries.get_mut(id)
+            && entry.progress.as_deref() != Some(words)
+        {
+            entry.progress = Some(words.to_owned());
+        }
+    }
+
+    /// Erases what is gone. What was kept for it must be gone first.
+    fn forget(&self, id: &WorkloadId, forgotten: Result<(), Fault>) {
+        let mut state = self.lock();
+        let erased = forgotten
+            .map_err(|fault| fault.to_string())
+            .and_then(|()| self.store.erase(id).map_err(|error| error.to_string()));
+        match erased {
+            Ok(()) => {
+                state.entries.remove(id);
+                info!(workload = %id, "gone");
+            }
+            Err(error) => {
+                error!(workload = %id, "it cannot be forgotten yet: {error}");
+                if let Some(entry) = state.entries.get_mut(id) {
+                    entry.wake_at = Some(now() + SAVE_AGAIN);
                 }
             }
         }
@@ -148,19 +203,7 @@ impl Manager {
                 entry.wake_at = Some(until);
                 Task::Rest
             }
-            Step::Forget => {
-                match self.store.erase(id) {
-                    Ok(()) => {
-                        state.entries.remove(id);
-                        info!(workload = %id, "gone");
-                    }
-                    Err(error) => {
-                        error!(workload = %id, "it cannot be forgotten yet: {error}");
-                        entry.wake_at = Some(now + SAVE_AGAIN);
-                    }
-                }
-                Task::Rest
-            }
+            Step::Forget => Task::Forget(Box::new(entry.workload.spec().clone())),
             Step::Busy { .. } | Step::NeedsSecrets | Step::Silent | Step::Rest => Task::Rest,
         }
     }
@@ -175,7 +218,11 @@ impl Manager {
                 ActionState::Failed(fault.to_string())
             }
         };
+        state.tally.ended(op, done.as_ref().err());
         state.actions.end(number, outcome, now);
+        if let Some(entry) = state.entries.get_mut(id) {
+            entry.progress = None;
+        }
         self.note(&mut state, id, |workload| match done {
             Ok(()) => workload.done(now),
             Err(fault) => workload.failed(fault, now),
@@ -212,20 +259,29 @@ impl Manager {
         }
     }
 
-    /// Looks at everything that is there, with one question to the runtime.
+    /// Looks at everything that is there, with one question to each runtime.
     pub async fn reconcile(&self) {
+        let all = self.runtimes.all().map(|runtime| self.reconcile_with(runtime));
+        futures_util::future::join_all(all).await;
+    }
+
+    async fn reconcile_with(&self, runtime: &Arc<dyn Runtime>) {
         let tickets: Vec<(WorkloadId, Ticket)> = {
             let state = self.lock();
-            let all = state.entries.iter();
+            let own = |workload: &Workload| {
+                self.runtimes.of(&workload.spec().work).is_some_and(|it| Arc::ptr_eq(it, runtime))
+            };
+            let all = state.entries.iter().filter(|(_, entry)| own(&entry.workload));
             all.map(|(id, entry)| (id.clone(), entry.workload.ticket())).collect()
         };
-        let listed = self.runtime.list().await;
-        let now = now();
+        let listed = runtime.list().await;
+        let (now, name) = (now(), runtime.name());
         let mut state = self.lock();
+        state.tally.reconciled += 1;
         match listed {
             Ok(mut there) => {
-                if let Some(silent) = state.silent.take() {
-                    info!("{} answers again; it was silent: {silent}", self.runtime.name());
+                if let Some(silent) = state.silent.remove(name) {
+                    info!("{name} answers again; it was silent: {silent}");
                 }
                 for (id, ticket) in tickets {
                     let instances = there.remove(&id).unwrap_or_default();
@@ -236,10 +292,10 @@ impl Manager {
                 }
             }
             Err(fault) => {
-                if state.silent.is_none() {
-                    warn!("{} is silent, so workloads are unknown: {fault}", self.runtime.name());
+                if !state.silent.contains_key(name) {
+                    warn!("{name} is silent, so its workloads are unknown: {fault}");
                 }
-                state.silent = Some(fault.to_string());
+                state.silent.insert(name, fault.to_string());
                 for (id, _) in tickets {
                     self.note(&mut state, &id, |workload| workload.runtime_silent(now));
                 }
@@ -272,12 +328,12 @@ impl Manager {
         }
     }
 
-    /// Hears of what happens in the runtime, and looks at everything whenever it comes or goes.
-    async fn watch_runtime(self: Arc<Self>) {
+    /// Hears of what happens in a runtime, and looks at everything whenever it comes or goes.
+    async fn watch_runtime(self: Arc<Self>, runtime: Arc<dyn Runtime>) {
         loop {
-            if self.runtime.ping().await.is_ok() {
-                self.reconcile().await;
-                let mut events = self.runtime.events();
+            if runtime.ping().await.is_ok() {
+                self.reconcile_with(&runtime).await;
+                let mut events = runtime.events();
                 while let Some(Ok(id)) = events.next().await {
                     let mut state = self.lock();
                     if let Some(entry) = state.entries.get_mut(&id) {
@@ -286,7 +342,7 @@ impl Manager {
                     }
                 }
                 drop(events);
-                self.reconcile().await;
+                self.reconcile_with(&runtime).await;
             }
             time::sleep(LISTEN_AGAIN).await;
         }

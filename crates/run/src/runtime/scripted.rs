@@ -8,9 +8,9 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use tokio::sync::broadcast;
-use walras_core::run::{Fault, FaultKind, Instance, InstanceState, Op, WorkloadId};
+use walras_core::run::{Fault, FaultKind, Instance, InstanceState, Op, Work, WorkloadId};
 
-use super::{Job, Runtime, RuntimeEvents, RuntimeLogs};
+use super::{Job, Part, Runtime, RuntimeEvents, RuntimeLogs};
 
 #[derive(Default)]
 struct Inner {
@@ -142,6 +142,10 @@ impl Runtime for Scripted {
         "scripted"
     }
 
+    fn takes(&self, _: &Work) -> bool {
+        true
+    }
+
     fn ping(&self) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(async { self.heard("ping".to_owned()).map(|_| ()) })
     }
@@ -178,7 +182,8 @@ impl Runtime for Scripted {
         heard.boxed()
     }
 
-    fn logs<'a>(&'a self, _: &'a str, _: u32, _: bool) -> RuntimeLogs<'a> {
-        stream::empty().boxed()
+    fn logs<'a>(&'a self, part: Part<'a>, tail: u32, _: bool) -> RuntimeLogs<'a> {
+        let line = format!("{} wrote {tail} lines\n", part.id);
+        stream::once(async { Ok(line.into_bytes()) }).boxed()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use walras_core::run::WorkloadId;
 
-use super::{Loaded, Quarantined, Store, StoreError, read};
+use super::{Loaded, Quarantined, Store, StoreError, read, seal};
 
 /// Records in memory.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Store for MemoryStore {
     }
 
     fn save(&self, id: &WorkloadId, record: &str) -> Result<(), StoreError> {
-        self.kept().records.insert(id.to_string(), record.as_bytes().to_owned());
+        self.kept().records.insert(id.to_string(), seal(id.as_str(), record));
         Ok(())
     }
 

@@ -3,6 +3,8 @@
 //! What was saved is on the disk when the call returns. A record that cannot be read is put aside
 //! under its name, told of, and keeps nobody from starting; so is a whole file that is no store.
 
+#[cfg(test)]
+mod disks;
 mod memory;
 mod redb;
 
@@ -99,10 +101,34 @@ pub enum StoreError {
     },
 }
 
+/// A record as it is kept: with a last line that tells whether it is still what was saved. A bit
+/// that flips in the name of an image must not start another one.
+fn seal(name: &str, record: &str) -> Vec<u8> {
+    format!("{record}\n{:016x}", sum(name, record)).into_bytes()
+}
+
+/// Whether a record has a seal at all. Those of the first version have none.
+fn is_sealed(record: &[u8]) -> bool {
+    record.contains(&b'\n')
+}
+
+fn sum(name: &str, record: &str) -> u64 {
+    let mut sum = 0xCBF2_9CE4_8422_2325_u64;
+    for byte in name.bytes().chain([0]).chain(record.bytes()) {
+        sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
+    }
+    sum
+}
+
 /// The workload of a record that was saved under `name`.
 fn read(name: &str, record: &[u8]) -> Result<Workload, Quarantined> {
     let aside = |what: String| Quarantined { name: name.to_owned(), what };
     let text = std::str::from_utf8(record).map_err(|error| aside(error.to_string()))?;
+    let text = match text.split_once('\n') {
+        None => text,
+        Some((text, told)) if told == format!("{:016x}", sum(name, text)) => text,
+        Some(_) => return Err(aside("it is not what was saved any more".to_owned())),
+    };
     let workload = Workload::load(text).map_err(|error| aside(error.to_string()))?;
     if workload.id().as_str() == name {
         Ok(workload)
@@ -198,6 +224,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         RedbStore::open(dir.path()).unwrap().set_version(7).unwrap();
         let refused = RedbStore::open(dir.path()).unwrap_err();
-        assert!(matches!(refused, StoreError::Newer { found: 7, reads: 1, .. }), "{refused}");
+        assert!(matches!(refused, StoreError::Newer { found: 7, reads: 2, .. }), "{refused}");
     }
 }

@@ -1,0 +1,125 @@
+//! What workloads write, and commands that are run in them. Each has a task of its own, which ends
+//! when whoever listens is gone.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+use walras_core::run::{Fault, WorkloadId};
+
+use crate::clock::now;
+use crate::runtime::{Output, Part, Runtime};
+
+use super::{ActionState, Denied, Manager, Tally};
+
+/// So many pieces wait for a slow listener; then the runtime waits.
+const WAITING: usize = 16;
+
+impl Manager {
+    /// The last lines that a workload wrote, and those that follow.
+    ///
+    /// # Errors
+    /// There is no such workload.
+    pub fn logs(
+        &self,
+        id: &WorkloadId,
+        service: Option<String>,
+        tail: u32,
+        follow: bool,
+    ) -> Result<mpsc::Receiver<Result<Vec<u8>, Fault>>, Denied> {
+        let runtime = self.existing(id)?;
+        let (to, from) = mpsc::channel(WAITING);
+        let id = id.clone();
+        tokio::spawn(async move {
+            let part = Part { id: &id, service: service.as_deref() };
+            let mut lines = runtime.logs(part, tail, follow);
+            loop {
+                let line = tokio::select! {
+                    line = lines.next() => line,
+                    () = to.closed() => None,
+                };
+                let Some(line) = line else { return };
+                if to.send(line).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(from)
+    }
+
+    /// Runs a command in a workload, because `who` asked for it.
+    ///
+    /// # Errors
+    /// There is no such workload.
+    pub fn exec(
+        self: &Arc<Self>,
+        id: &WorkloadId,
+        service: Option<String>,
+        command: Vec<String>,
+        input: Option<mpsc::Receiver<Vec<u8>>>,
+        who: &str,
+    ) -> Result<mpsc::Receiver<Result<Output, Fault>>, Denied> {
+        let runtime = self.existing(id)?;
+        let reason = format!("by {who}");
+        let task = self.lock().actions.begin(Some(id), "exec", reason, now());
+        let (to, from) = mpsc::channel(WAITING);
+        let (id, manager) = (id.clone(), Arc::clone(self));
+        tokio::spawn(async move {
+            let part = Part { id: &id, service: service.as_deref() };
+            let mut pieces = runtime.exec(part, command, input);
+            let mut outcome = ActionState::Failed("nobody listened any more".to_owned());
+            loop {
+                let piece = tokio::select! {
+                    piece = pieces.next() => piece,
+                    () = to.closed() => None,
+                };
+                let Some(piece) = piece else { break };
+                match &piece {
+                    Ok(Output::Ended(0)) => outcome = ActionState::Completed,
+                    Ok(Output::Ended(code)) => {
+                        outcome = ActionState::Failed(format!("it ended with code {code}"));
+                    }
+                    Err(fault) => outcome = ActionState::Failed(fault.to_string()),
+                    Ok(Output::Out(_) | Output::Error(_)) => {}
+                }
+                if to.send(piece).await.is_err() {
+                    break;
+                }
+            }
+            manager.lock().actions.end(task, outcome, now());
+        });
+        Ok(from)
+    }
+
+    fn existing(&self, id: &WorkloadId) -> Result<Arc<dyn Runtime>, Denied> {
+        let state = self.lock();
+        let entry = state.entries.get(id).ok_or_else(|| Denied::NotFound(id.clone()))?;
+        let none = || Denied::NoRuntime(format!("{id}: this host has no runtime for it"));
+        self.runtime_of(&entry.workload).ok_or_else(none)
+    }
+
+    /// What was counted, how long the queue is, and what is silent.
+    pub(crate) fn counted(&self) -> (Tally, usize, Vec<&'static str>) {
+        let state = self.lock();
+        let silent = state.silent.keys().copied().collect();
+        (state.tally.clone(), state.queue.len(), silent)
+    }
+
+    /// The names of all runtimes.
+    pub(crate) fn runtime_names(&self) -> Vec<&'static str> {
+        self.runtimes.all().map(|runtime| runtime.name()).collect()
+    }
+
+    /// The images that workloads name, now or to go back to.
+    pub(crate) fn images(&self) -> std::collections::BTreeSet<String> {
+        use walras_core::run::{Spec, Work};
+        let of = |spec: &Spec| match &spec.work {
+            Work::Container(container) => vec![container.image.clone()],
+            Work::Compose(compose) => compose.images(&spec.secrets).unwrap_or_default(),
+            Work::Vm(_) | Work::Custom(_) => Vec::new(),
+        };
+        let state = self.lock();
+        let specs = state.entries.values().flat_map(|entry| entry.workload.specs());
+        specs.flat_map(of).collect()
+    }
+}
