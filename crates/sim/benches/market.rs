@@ -1,7 +1,7 @@
-//! How long one clearing takes, from ten pods to a million, against the map-based baseline.
+//! How long one clearing takes, from ten workloads to a million, against the map-based baseline.
 //!
 //! `clear` has its needs given; `estimate_and_clear` estimates them first, as the baseline does, so
-//! those two are what compares. All of them divide the same pods.
+//! those two are what compares. All of them divide the same workloads.
 #![expect(clippy::disallowed_types, reason = "the baseline is built on hash maps")]
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use walras_core::need::{Bounds, SpecFacts, spec};
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Ratio, Weight};
 use walras_sim::random::draw::{one_of, within};
-use walras_sim::reference::map_based::{PodParams, allocate};
+use walras_sim::reference::map_based::{WorkloadParams, allocate};
 
 const SIZES: [usize; 6] = [10, 100, 1000, 10_000, 100_000, 1_000_000];
 
@@ -20,9 +20,9 @@ fn main() {
     divan::main();
 }
 
-/// What is known of one pod before its need is.
+/// What is known of one workload before its need is.
 #[derive(Clone, Copy)]
-struct Pod {
+struct Workload {
     bounds: Bounds,
     facts: SpecFacts,
     weight: Weight,
@@ -50,42 +50,42 @@ fn clear_uncongested(bencher: Bencher<'_, '_>, size: usize) {
 
 #[divan::bench(args = SIZES, sample_count = 20)]
 fn estimate_and_clear(bencher: Bencher<'_, '_>, size: usize) {
-    let pods = pods(size);
-    let terms = terms(&bids(&pods), Fairness::Proportional, 70);
+    let workloads = workloads(size);
+    let terms = terms(&bids(&workloads), Fairness::Proportional, 70);
     bencher.bench_local(|| {
-        let bids = bids(black_box(&pods));
+        let bids = bids(black_box(&workloads));
         clear(black_box(&terms), &bids)
     });
 }
 
 #[divan::bench(args = SIZES, sample_count = 20)]
 fn map_based_baseline(bencher: Bencher<'_, '_>, size: usize) {
-    let pods = pods(size);
-    let capacity = terms(&bids(&pods), Fairness::Proportional, 70).capacity;
+    let workloads = workloads(size);
+    let capacity = terms(&bids(&workloads), Fairness::Proportional, 70).capacity;
     let capacity_milli = i64::try_from(capacity.get()).expect("a capacity of the benchmark");
-    let params: HashMap<String, PodParams> = pods
+    let params: HashMap<String, WorkloadParams> = workloads
         .iter()
         .enumerate()
         // As long as the uids of a real cluster.
-        .map(|(place, pod)| (format!("1f0c5b8e-52a3-4a8e-9d1c-{place:012x}"), params(pod)))
+        .map(|(place, one)| (format!("1f0c5b8e-52a3-4a8e-9d1c-{place:012x}"), params(one)))
         .collect();
     bencher.bench_local(|| allocate(black_box(capacity_milli), black_box(&params)));
 }
 
 fn bench_clear(bencher: Bencher<'_, '_>, size: usize, fairness: Fairness, percent: u32) {
-    let bids = bids(&pods(size));
+    let bids = bids(&workloads(size));
     let terms = terms(&bids, fairness, percent);
     bencher.bench_local(|| clear(black_box(&terms), black_box(&bids)));
 }
 
-fn pods(size: usize) -> Vec<Pod> {
+fn workloads(size: usize) -> Vec<Workload> {
     let mut rng = Rng::from_seed(1);
     (0..size)
         .map(|_| {
             let min = within(&mut rng, 50, 500);
             let max = within(&mut rng, min, 4000);
             let thousandths = one_of(&mut rng, &[500, 1000, 1500, 2000, 5000]);
-            Pod {
+            Workload {
                 bounds: Bounds::new(Millicores::new(min), Millicores::new(max)),
                 facts: SpecFacts {
                     demand: Ratio::from_millionths(rng.below(1_000_001)),
@@ -98,11 +98,16 @@ fn pods(size: usize) -> Vec<Pod> {
         .collect()
 }
 
-fn bids(pods: &[Pod]) -> Vec<Bid> {
-    pods.iter().map(|pod| Bid::new(pod.bounds, spec(pod.bounds, &pod.facts), pod.weight)).collect()
+fn bids(workloads: &[Workload]) -> Vec<Bid> {
+    workloads
+        .iter()
+        .map(|workload| {
+            Bid::new(workload.bounds, spec(workload.bounds, &workload.facts), workload.weight)
+        })
+        .collect()
 }
 
-/// Terms under which capacity is `percent` of what all pods need.
+/// Terms under which capacity is `percent` of what all workloads need.
 fn terms(bids: &[Bid], fairness: Fairness, percent: u32) -> Terms {
     let needs: Millicores = bids.iter().map(Bid::need).sum();
     let capacity = needs.scale_floor(Ratio::from_percent(percent));
@@ -116,13 +121,13 @@ fn terms(bids: &[Bid], fairness: Fairness, percent: u32) -> Terms {
     }
 }
 
-fn params(pod: &Pod) -> PodParams {
+fn params(workload: &Workload) -> WorkloadParams {
     let milli = |amount: Millicores| i64::try_from(amount.get()).expect("a few cores");
-    PodParams {
-        demand: pod.facts.demand.to_f64(),
-        usage_milli: pod.facts.usage.map(milli),
-        headroom_misses: pod.facts.headroom_misses,
-        min_milli: milli(pod.bounds.min()),
-        max_milli: milli(pod.bounds.max()),
+    WorkloadParams {
+        demand: workload.facts.demand.to_f64(),
+        usage_milli: workload.facts.usage.map(milli),
+        headroom_misses: workload.facts.headroom_misses,
+        min_milli: milli(workload.bounds.min()),
+        max_milli: milli(workload.bounds.max()),
     }
 }

@@ -3,11 +3,11 @@
 use divan::Bencher;
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Node, PodFacts};
+use walras_core::node::{Node, WorkloadFacts};
 use walras_core::profile::Profile;
 use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+use walras_core::units::{Millicores, Moment, Span, Weight, WorkloadUid};
 use walras_sim::random::draw::within;
 use walras_sim::random::load::{Appetite, Load};
 
@@ -70,7 +70,7 @@ fn warmed_up(pods: u64, profile: Profile) -> (Node, Moment) {
 /// A node that is a little too small for its pods, a fifth of which are throttled at times.
 struct Town {
     node: Node,
-    loads: Vec<(PodUid, Load)>,
+    loads: Vec<(WorkloadUid, Load)>,
     now: Moment,
 }
 
@@ -81,13 +81,13 @@ impl Town {
         let mut node = Node::new(Millicores::new(180 * pods), profile);
         let mut loads = Vec::new();
         for place in 0..pods {
-            let uid = PodUid::new(&format!("1f0c5b8e-52a3-4a8e-9d1c-{place:012x}"));
+            let uid = WorkloadUid::new(&format!("1f0c5b8e-52a3-4a8e-9d1c-{place:012x}"));
             let peak = if place % 5 == 0 { 600 } else { within(&mut rng, 20, 300) };
             let appetite = Appetite::Restless(Millicores::new(peak));
-            node.pod_added(
-                PodFacts {
+            node.workload_added(
+                WorkloadFacts {
                     uid: uid.clone(),
-                    workload: None,
+                    family: None,
                     bounds: Bounds::new(Millicores::new(20), Millicores::new(2000)),
                     weight: Weight::ONE,
                     limit: Millicores::new(400),

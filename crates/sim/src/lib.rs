@@ -27,6 +27,7 @@ pub mod machine;
 pub mod measure;
 pub mod oracle;
 pub mod pack;
+pub mod place;
 pub mod policy;
 pub mod random;
 pub mod recording;

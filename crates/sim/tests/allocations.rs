@@ -9,10 +9,10 @@ mod tests {
 
     use walras_core::claim::{CameWith, Nature};
     use walras_core::need::Bounds;
-    use walras_core::node::{Node, PodFacts};
+    use walras_core::node::{Node, WorkloadFacts};
     use walras_core::profile::{Profile, ProfileName};
     use walras_core::request::RequestRule;
-    use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+    use walras_core::units::{Millicores, Moment, Span, Weight, WorkloadUid};
     use walras_sim::contest::Contestant;
     use walras_sim::random::load::{Appetite, Load};
     use walras_sim::recording;
@@ -30,9 +30,10 @@ mod tests {
             let step = profile.fast_loop_interval_ms;
             let mut now = Moment::from_ms(1_000_000);
             let mut node = Node::new(Millicores::from_cores(128), profile);
-            let mut pods: Vec<(PodUid, Load)> = (0..PODS).map(|place| pod(place, now)).collect();
+            let mut pods: Vec<(WorkloadUid, Load)> =
+                (0..PODS).map(|place| pod(place, now)).collect();
             for (uid, _) in &pods {
-                node.pod_added(facts(uid), now);
+                node.workload_added(facts(uid), now);
             }
             node.slow_tick(now);
             for _ in 0..WARM_UP_ROUNDS {
@@ -77,7 +78,7 @@ mod tests {
     }
 
     /// A sample of every pod, and a fast tick.
-    fn round(node: &mut Node, pods: &mut [(PodUid, Load)], now: Moment) -> usize {
+    fn round(node: &mut Node, pods: &mut [(WorkloadUid, Load)], now: Moment) -> usize {
         for (uid, load) in pods {
             load.run_until(now, Millicores::new(400));
             node.sampled(uid, load.sample(now));
@@ -85,8 +86,8 @@ mod tests {
         node.fast_tick(now).actions.len()
     }
 
-    fn pod(place: u64, now: Moment) -> (PodUid, Load) {
-        let uid = PodUid::new(&format!("pod-{place:04}"));
+    fn pod(place: u64, now: Moment) -> (WorkloadUid, Load) {
+        let uid = WorkloadUid::new(&format!("pod-{place:04}"));
         let appetite = Appetite::Pulsing {
             peak: Millicores::new(50 + place % 100),
             on: Span::from_ms(3000 + place),
@@ -95,10 +96,10 @@ mod tests {
         (uid, Load::new(appetite, place, now))
     }
 
-    fn facts(uid: &PodUid) -> PodFacts {
-        PodFacts {
+    fn facts(uid: &WorkloadUid) -> WorkloadFacts {
+        WorkloadFacts {
             uid: uid.clone(),
-            workload: None,
+            family: None,
             bounds: Bounds::new(Millicores::new(10), Millicores::new(2000)),
             weight: Weight::ONE,
             limit: Millicores::new(400),

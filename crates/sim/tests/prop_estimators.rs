@@ -148,8 +148,9 @@ mod tests {
     fn grows(bounds: Bounds, few: &SpecFacts, many: &SpecFacts) -> Verdict {
         let need = spec(bounds, few);
         ensure!(bounds.clamp(need) == need, "{need} is out of {bounds:?} for {few:?}");
-        // No demand at all is a case of its own: a pod that uses its min without being throttled is
-        // taken for one whose throttling cannot be seen, and gets more than a little demand gives.
+        // No demand at all is a case of its own: a workload that uses its min without being
+        // throttled is taken for one whose throttling cannot be seen, and gets more than a little
+        // demand gives.
         let demand = few.demand.max(many.demand);
         if few.demand > Ratio::ZERO {
             let more = spec(bounds, &SpecFacts { demand, ..*few });
@@ -244,11 +245,11 @@ mod tests {
             "a usage of {usage}m, and not {exact}m"
         );
         let idle = used_us < USAGE_FLOOR.as_us();
-        ensure!(!idle || signal.demand == Ratio::ZERO, "an idle pod wants {}", signal.demand);
+        ensure!(!idle || signal.demand == Ratio::ZERO, "an idle workload wants {}", signal.demand);
         let never_held_back = throttled_us == 0 && signal.stall_ratio == Ratio::ZERO;
         ensure!(
             !never_held_back || signal.demand == Ratio::ZERO,
-            "a pod that was never held back wants {}",
+            "a workload that was never held back wants {}",
             signal.demand
         );
         if !idle && signal.periods > 0 && Ratio::of(throttled_us, used_us) >= FULL_DEMAND {

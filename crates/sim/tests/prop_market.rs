@@ -6,7 +6,8 @@
 //!
 //! Comparisons of two clearings allow one millicore. Whole millicores cannot be divided further,
 //! and handing out the last ones by largest remainder is exact in sum but not monotone: with one
-//! more millicore to share, the fractions change, and a pod can lose the one it had by rounding up.
+//! more millicore to share, the fractions change, and a workload can lose the one it had by
+//! rounding up.
 
 #[cfg(test)]
 mod cases;
@@ -70,8 +71,8 @@ mod tests {
         for seed in cases.seeds() {
             let mut rng = Rng::from_seed(seed);
             let regime = [Regime::Short, Regime::BelowFloors][place(&mut rng, 2)];
-            let pods = place(&mut rng, 12);
-            let market = market_in(&mut rng, regime, pods);
+            let workloads = place(&mut rng, 12);
+            let market = market_in(&mut rng, regime, workloads);
             cases.check(seed, &market.bids, |bids| keeps_alive(&market.terms, bids));
             count(&mut cases, &market);
         }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_pods_are_treated_alike() {
+    fn equal_workloads_are_treated_alike() {
         let mut cases = Cases::of("equal_pods_are_treated_alike", 200_000);
         for seed in cases.seeds() {
             let mut rng = Rng::from_seed(seed);
@@ -345,8 +346,8 @@ mod tests {
         Ok(())
     }
 
-    /// More capacity hurts nobody, except a pod whose min is below the survival floor: it is lifted
-    /// to the floor in an overloaded market, and falls back to its min when that is over.
+    /// More capacity hurts nobody, except a workload whose min is below the survival floor: it is
+    /// lifted to the floor in an overloaded market, and falls back to its min when that is over.
     fn more_capacity_hurts_nobody(rng: &mut Rng, terms: &Terms, bids: &[Bid]) -> Verdict {
         let more = match rng.below(3) {
             0 => 1,

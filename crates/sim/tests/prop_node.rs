@@ -76,11 +76,11 @@ mod tests {
                 .facts
                 .iter()
                 .filter_map(|happened| match &happened.fact {
-                    Fact::PodAdded(pod) if uids.insert(pod.uid.clone()) => {
+                    Fact::WorkloadAdded(workload) if uids.insert(workload.uid.clone()) => {
                         Some(Happened { at: now, fact: happened.fact.clone() })
                     }
-                    Fact::PodAdded(_)
-                    | Fact::PodRemoved(_)
+                    Fact::WorkloadAdded(_)
+                    | Fact::WorkloadRemoved(_)
                     | Fact::Sampled(..)
                     | Fact::MachineSampled(_)
                     | Fact::CapacityChanged(_)

@@ -3,20 +3,19 @@
 //! The runtime below is a small model of a container engine: it starts, stops and removes, restarts
 //! what ends, fails and falls silent when the script says so. The daemon is the shortest driver
 //! there can be: it saves, acts and tells. A crash throws away everything but what was saved,
-//! before or after the effect of an operation. In the end all is calm, and what is there must be
-//! what is wanted: nothing twice, nothing lost, and nobody who runs once was started twice.
+//! before or after the effect of an operation; the clock is put on and back. In the end all is
+//! calm, and what is there must be what is wanted: nothing twice, nothing lost, and nobody who runs
+//! once was started twice.
 
 #[cfg(test)]
 mod cases;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use walras_core::rng::Rng;
     use walras_core::run::{
-        Actual, Container, Desired, Fault, FaultKind, Instance, InstanceState, Op, Resources,
-        Restart, Revision, Spec, Step,
+        Actual, Container, Desired, Fault, FaultKind, Instance, InstanceState, Op, Restart,
+        Revision, Spec, Step,
         Verdict::{Deleting, Same},
         Work, Workload, WorkloadId,
     };
@@ -51,6 +50,8 @@ mod tests {
         Drain(bool),
         /// Time passes.
         Pass { seconds: u64 },
+        /// Somebody puts the clock on, or back.
+        Jump { seconds: u64, back: bool },
     }
 
     const RESTARTS: [Restart; 3] =
@@ -80,6 +81,10 @@ mod tests {
             10 => Event::Look,
             11 if rng.below(3) == 0 => Event::Drain(flip(rng)),
             12 | 13 => Event::Pass { seconds: 1 + rng.below(90) },
+            14 if rng.below(3) == 0 => {
+                let bits = 1 + rng.below(26);
+                Event::Jump { seconds: rng.below(1 << bits), back: flip(rng) }
+            }
             _ => Event::Act,
         }
     }
@@ -101,16 +106,8 @@ mod tests {
             rollback: revision == 3,
             secrets: vec![],
             work: Work::Container(Container {
-                image: "i".into(),
-                command: vec![],
-                args: vec![],
-                env: BTreeMap::new(),
-                mounts: vec![],
-                ports: vec![],
-                resources: Resources::default(),
                 restart: RESTARTS[revision % 3],
-                labels: BTreeMap::new(),
-                health: None,
+                ..Container::new("i")
             }),
         }
     }
@@ -284,7 +281,10 @@ mod tests {
                     }
                     self.save();
                 }
-                Event::Pass { seconds } => self.now += seconds,
+                Event::Pass { seconds } | Event::Jump { seconds, back: false } => {
+                    self.now += seconds;
+                }
+                Event::Jump { seconds, back: true } => self.now = self.now.saturating_sub(seconds),
             }
         }
 
@@ -382,6 +382,10 @@ mod tests {
                     ensure!(fault.is_some(), "no reason: {status:?}");
                     let ended = fault == Some(FaultKind::Exited);
                     ensure!(!ended || self.engine.ended_badly, "nothing ended: {status:?}");
+                    // What we stopped ourselves did not fail, whatever else did before.
+                    let words = status.fault.as_ref().map(|fault| &*fault.words);
+                    let by_itself = words == Some("it ended with code 1");
+                    ensure!(!ended || by_itself, "we ended it ourselves: {status:?}");
                 }
                 Actual::Pending | Actual::Unknown => {
                     return Err(format!("not settled: {status:?}"));
@@ -415,6 +419,9 @@ mod tests {
             });
             let crashes = events.iter().filter(|one| matches!(one, Event::Crash { .. })).count();
             cases.count(if crashes == 0 { "without crash" } else { "with crashes" });
+            if events.iter().any(|one| matches!(one, Event::Jump { back: true, .. })) {
+                cases.count("with a clock that was put back");
+            }
         }
         cases.report();
     }
@@ -436,6 +443,48 @@ mod tests {
                 daemon.check_starts()
             });
             cases.count("jobs");
+        }
+        cases.report();
+    }
+
+    /// What can happen around a drain that ends nobody.
+    fn harmless(rng: &mut Rng) -> Event {
+        match rng.below(8) {
+            0 => Event::Crash { after_effect: rng.below(2) == 0 },
+            1 => Event::Look,
+            2 => Event::Pass { seconds: 1 + rng.below(90) },
+            3 => Event::Speak(rng.below(2) == 0),
+            _ => Event::Act,
+        }
+    }
+
+    #[test]
+    fn what_ran_before_a_drain_runs_again_after_it() {
+        let name = "what_ran_before_a_drain_runs_again_after_it";
+        let mut cases = Cases::of(name, 10_000);
+        for seed in cases.seeds() {
+            let mut rng = Rng::from_seed(seed);
+            let revision = place(&mut rng, 4);
+            let mut events = vec![Event::Apply { revision, desired: Desired::Running }];
+            events.extend([Event::Act; 12]);
+            for drained in [true, false, true, false] {
+                events.push(Event::Drain(drained));
+                events.extend((0..rng.below(12)).map(|_| harmless(&mut rng)));
+            }
+            cases.check(seed, &events, |events| {
+                let mut daemon = Daemon::default();
+                for event in events {
+                    daemon.happen(*event);
+                }
+                daemon.settle()?;
+                daemon.check()?;
+                // Where the list was made shorter, there may be no apply, or no end of the drain.
+                let told = daemon.workload.as_ref().map(|it| it.status(daemon.now()).actual);
+                let runs = told == Some(Actual::Running);
+                ensure!(told.is_none() || daemon.drained || runs, "it is {told:?}");
+                Ok(())
+            });
+            cases.count("drains");
         }
         cases.report();
     }

@@ -1,9 +1,10 @@
 //! What one tenant writes never takes from another what it has a right to.
 //!
 //! Random nodes with several owners. One of them then writes whatever it may: mins, maxes,
-//! priorities, natures, and how much it seems to need. Whatever that is, everybody else keeps its
-//! right, its weight, and a grant of the smaller of its need and its right with its part of the
-//! rest by weight.
+//! priorities, natures, and how much it seems to need; it creates pods, as many as fit by what they
+//! request, and deletes them. Whatever that is, and after each write of a sequence, everybody else
+//! keeps its right, its weight, and a grant of the smaller of its need and its right with its part
+//! of the rest by weight, where the tenant weighs what the administrator lets it weigh.
 
 #[cfg(test)]
 mod cases;
@@ -48,6 +49,15 @@ mod tests {
         leaves: Vec<Leave>,
     }
 
+    /// One thing that a tenant writes.
+    #[derive(Clone, Copy, Debug)]
+    enum Write {
+        Create(Workload),
+        /// The pod of the tenant at this place, counted round.
+        Delete(usize),
+        Change(usize, Wish),
+    }
+
     const TENANT: usize = 0;
 
     #[test]
@@ -58,6 +68,39 @@ mod tests {
             cases.check(seed, &workloads, |workloads| keeps_others(&node, workloads));
             let requested: Millicores = workloads.iter().map(|one| one.request).sum();
             cases.count(if requested < node.capacity { "with room" } else { "full" });
+        }
+        cases.report();
+    }
+
+    #[test]
+    fn no_sequence_of_writes_moves_others_beyond_what_the_administrator_allows() {
+        let mut cases = Cases::of(
+            "no_sequence_of_writes_moves_others_beyond_what_the_administrator_allows",
+            10_000,
+        );
+        for seed in cases.seeds() {
+            let rng = &mut Rng::from_seed(seed);
+            let (mut node, workloads) = draw(rng);
+            // Whatever an administrator may allow, more than everybody has among it.
+            node.leaves[TENANT].priority = weight(within(rng, 1, 20_000));
+            let writes: Vec<Write> = (0..1 + place(rng, 12)).map(|_| write(rng)).collect();
+            let (mut created, mut refused) = (0, 0);
+            cases.check(seed, &writes, |writes| {
+                let mut workloads = workloads.clone();
+                (created, refused) = (0, 0);
+                for write in writes {
+                    match written(&node, &mut workloads, write) {
+                        Some(true) => created += 1,
+                        Some(false) => refused += 1,
+                        None => {}
+                    }
+                    keeps_others(&node, &workloads)
+                        .map_err(|broken| format!("after {write:?}: {broken}"))?;
+                }
+                Ok(())
+            });
+            (0..created).for_each(|_| cases.count("pods created"));
+            (0..refused).for_each(|_| cases.count("pods without room"));
         }
         cases.report();
     }
@@ -83,6 +126,44 @@ mod tests {
         let spare = if percent(rng, 50) { spread(rng, 64_000) } else { 0 };
         let leaves = (0..owners).map(|owner| leave(rng, owner)).collect();
         (Node { capacity: Millicores::new(requested + spare), leaves }, workloads)
+    }
+
+    fn write(rng: &mut Rng) -> Write {
+        let one = Workload { owner: TENANT, ..workload(rng, 1) };
+        match place(rng, 3) {
+            0 => Write::Create(one),
+            1 => Write::Delete(place(rng, 30)),
+            _ => Write::Change(place(rng, 30), one.wish),
+        }
+    }
+
+    /// Does as a cluster does: a pod that requests more than is left is not put on the node.
+    /// Whether a pod that was to be created was.
+    fn written(node: &Node, workloads: &mut Vec<Workload>, write: &Write) -> Option<bool> {
+        let mine = |workloads: &[Workload], nth: usize| {
+            let mine = workloads.iter().enumerate().filter(|(_, one)| one.owner == TENANT);
+            let places: Vec<usize> = mine.map(|(place, _)| place).collect();
+            places.get(nth % places.len().max(1)).copied()
+        };
+        match write {
+            Write::Create(one) => {
+                let requested: Millicores = workloads.iter().map(|one| one.request).sum();
+                let fits = requested + one.request <= node.capacity;
+                workloads.extend(fits.then_some(*one));
+                return Some(fits);
+            }
+            Write::Delete(nth) => {
+                if let Some(place) = mine(workloads, *nth) {
+                    workloads.remove(place);
+                }
+            }
+            Write::Change(nth, wish) => {
+                if let Some(place) = mine(workloads, *nth) {
+                    workloads[place].wish = *wish;
+                }
+            }
+        }
+        None
     }
 
     fn leave(rng: &mut Rng, owner: usize) -> Leave {
@@ -184,16 +265,19 @@ mod tests {
         let weights = |claims: &[Claim]| -> u64 {
             claims.iter().map(|claim| u64::from(claim.weight.thousandths())).sum()
         };
+        // What the tenant's may weigh together, by what it is allowed.
+        let tenants = |claims: &[Claim]| -> u64 {
+            let both = claims.iter().zip(workloads).filter(|(_, one)| one.owner == TENANT);
+            both.map(|(claim, _)| u64::from(claim.weight.thousandths())).sum()
+        };
+        // Without a wish it already weighs less, where it is allowed less.
+        let factor = u64::from(node.leaves[TENANT].priority.thousandths()).max(1000);
+        let all = weights(&before) - tenants(&before) + (tenants(&before) * factor).div_ceil(1000);
         let rights: Millicores = after.iter().map(|claim| claim.bounds.min()).sum();
         ensure!(rights <= node.capacity, "rights of {rights} on {}", node.capacity);
         // Each weight is rounded to a thousandth of one.
         let slack = u64::try_from(workloads.len()).unwrap();
-        ensure!(
-            weights(&after) <= weights(&before) + slack,
-            "all weigh {} instead of {}",
-            weights(&after),
-            weights(&before)
-        );
+        ensure!(weights(&after) <= all + slack, "all weigh {} instead of {all}", weights(&after));
         let rest = node.capacity.saturating_sub(rights);
         for (place, one) in workloads.iter().enumerate() {
             if one.owner == TENANT {
@@ -202,7 +286,7 @@ mod tests {
             ensure!(before[place] == after[place], "another's claim changed: {:?}", after[place]);
             let claim = &after[place];
             let part = Millicores::new(u64::from(claim.weight.thousandths()));
-            let whole = Millicores::new(weights(&before) + slack);
+            let whole = Millicores::new(all + slack);
             let fair = claim.bounds.min() + rest.share_floor(part, whole);
             let owed = fair.min(one.need).min(claim.bounds.max());
             // Whole millicores cannot be divided further.

@@ -82,7 +82,7 @@ mod tests {
         let capacity = units(needed + within(rng, 0, 3)) + others + spare;
         let watermark = Ratio::from_percent(one_of(rng, &[50, 90, 100]));
         let moves_at_once = one_of(rng, &[0, 0, 1, 2]);
-        (Plan { capacity, others, watermark, moves_at_once, vms }, goals)
+        (Plan { capacity, others, watermark, moves_at_once, vms, breaks: None }, goals)
     }
 
     /// How often something fails, in a thousand events, by town: from nearly never to all the time.

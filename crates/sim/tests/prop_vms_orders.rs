@@ -97,6 +97,7 @@ mod tests {
             watermark: Ratio::ONE,
             moves_at_once: 0,
             vms: (0..2).map(vm).collect(),
+            breaks: None,
         });
         town.settles(&from).unwrap();
         for vm in 0..2 {

@@ -8,10 +8,10 @@ mod tests {
     use walras_core::claim::{CameWith, Nature};
     use walras_core::demand::Sample;
     use walras_core::need::Bounds;
-    use walras_core::node::{Node, PodFacts};
+    use walras_core::node::{Node, WorkloadFacts};
     use walras_core::profile::{Profile, ProfileName};
     use walras_core::request::RequestRule;
-    use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+    use walras_core::units::{Millicores, Moment, Span, Weight, WorkloadUid};
     use walras_sim::random::load::Appetite;
 
     use crate::town::{Eater, Town};
@@ -53,17 +53,17 @@ mod tests {
     /// Drives one pod by hand, a second at a time.
     struct Hand {
         node: Node,
-        uid: PodUid,
+        uid: WorkloadUid,
         sample: Sample,
     }
 
     impl Hand {
         fn new(profile: Profile, limit: u64) -> Self {
             let mut node = Node::new(Millicores::from_cores(16), profile);
-            let uid = PodUid::new("pod");
-            let facts = PodFacts {
+            let uid = WorkloadUid::new("pod");
+            let facts = WorkloadFacts {
                 uid: uid.clone(),
-                workload: None,
+                family: None,
                 bounds: Bounds::new(Millicores::ZERO, Millicores::from_cores(8)),
                 weight: Weight::ONE,
                 limit: Millicores::new(limit),
@@ -77,7 +77,7 @@ mod tests {
                 request_rule: RequestRule::Kept,
             };
             let start = Moment::from_ms(100_000);
-            node.pod_added(facts, start);
+            node.workload_added(facts, start);
             let sample = Sample { at: start, ..Sample::default() };
             node.sampled(&uid, sample);
             Self { node, uid, sample }
@@ -99,7 +99,7 @@ mod tests {
         }
 
         fn need(&self) -> Option<Millicores> {
-            self.node.pods().next().and_then(|pod| pod.need)
+            self.node.workloads().next().and_then(|pod| pod.need)
         }
     }
 

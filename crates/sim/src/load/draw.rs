@@ -60,7 +60,7 @@ impl Costs {
 }
 
 /// A standard normal number (Box and Muller).
-fn normal(rng: &mut Rng) -> f64 {
+pub(crate) fn normal(rng: &mut Rng) -> f64 {
     let radius = (-2.0 * libm::log(1.0 - rng.unit())).sqrt();
     radius * libm::cos(core::f64::consts::TAU * rng.unit())
 }

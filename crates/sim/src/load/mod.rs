@@ -2,7 +2,7 @@
 //!
 //! A load draws its own random numbers from its own seed, so it wants the same under every policy.
 
-mod draw;
+pub(crate) mod draw;
 mod histogram;
 mod memory;
 mod queue;

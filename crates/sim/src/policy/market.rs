@@ -2,10 +2,10 @@
 
 use walras_core::claim::{CameWith, Ground, Known, claim, share_of_request};
 use walras_core::demand::Sample;
-use walras_core::node::{Action, Loop, MachineSample, Node, PodFacts, Why};
+use walras_core::node::{Action, Loop, MachineSample, Node, Why, WorkloadFacts};
 use walras_core::profile::Profile;
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, Moment, PodUid};
+use walras_core::units::{Millicores, Moment, WorkloadUid};
 
 use super::{Actuation, Policy, Setting, View};
 use crate::machine::Counters;
@@ -18,7 +18,7 @@ pub struct Market {
     actuation: Actuation,
     capacity: Millicores,
     /// By place in the scenario.
-    uids: Vec<PodUid>,
+    uids: Vec<WorkloadUid>,
     settings: Vec<Option<Setting>>,
     missed: Vec<bool>,
     contained: Vec<bool>,
@@ -38,7 +38,7 @@ impl Market {
             uids: pods
                 .iter()
                 .enumerate()
-                .map(|(place, pod)| PodUid::new(&format!("{place:06}/{}", pod.name)))
+                .map(|(place, pod)| WorkloadUid::new(&format!("{place:06}/{}", pod.name)))
                 .collect(),
             settings: vec![None; pods.len()],
             missed: vec![false; pods.len()],
@@ -71,7 +71,7 @@ impl Market {
         }
     }
 
-    fn place(&self, uid: &PodUid) -> Option<usize> {
+    fn place(&self, uid: &WorkloadUid) -> Option<usize> {
         self.uids.binary_search(uid).ok()
     }
 
@@ -110,10 +110,10 @@ impl Policy for Market {
             respect_limits: false,
         };
         let claim = claim(&known, &ground);
-        self.node.pod_added(
-            PodFacts {
+        self.node.workload_added(
+            WorkloadFacts {
                 uid: self.uids[place].clone(),
-                workload: None,
+                family: None,
                 bounds: claim.bounds,
                 weight: claim.weight,
                 limit: pod.limit.unwrap_or(Millicores::UNLIMITED),
@@ -136,7 +136,7 @@ impl Policy for Market {
 
     fn pod_stopped(&mut self, place: usize, _: Moment) {
         self.settings[place] = None;
-        self.node.pod_removed(&self.uids[place]);
+        self.node.workload_removed(&self.uids[place]);
     }
 
     fn took_effect(&mut self, place: usize, setting: &Setting, now: Moment) {

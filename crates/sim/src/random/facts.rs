@@ -1,8 +1,8 @@
-//! Random sequences of facts for one node: pods come and go, samples are lost, late, doubled and
-//! reset, clocks step, and capacity changes.
+//! Random sequences of facts for one node: workloads come and go, samples are lost, late, doubled
+//! and reset, clocks step, and capacity changes.
 //!
-//! Property tests call it. What a pod uses depends on the limit in force, so the sequence is drawn
-//! while a node answers it; the facts are plain data afterwards and can be fed again.
+//! Property tests call it. What a workload uses depends on the limit in force, so the sequence is
+//! drawn while a node answers it; the facts are plain data afterwards and can be fed again.
 //!
 //! Always: the same seed gives the same story. Uids come from a small set, so they are reused.
 
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Fact, Loop, MachineSample, Node, Outcome, PodFacts};
+use walras_core::node::{Fact, Loop, MachineSample, Node, Outcome, WorkloadFacts};
 use walras_core::request::RequestRule;
 use walras_core::rng::Rng;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Moment, Span, Weight, WorkloadUid};
 
 use super::draw::{one_of, percent, place, spread, within};
 use super::load::Load;
@@ -28,11 +28,11 @@ const UIDS: u64 = 8;
 pub struct World {
     rng: Rng,
     capacity: Millicores,
-    /// Time as it really passes, in which pods do their work.
+    /// Time as it really passes, in which workloads do their work.
     time: Moment,
     /// What the node's clock is ahead of that. It steps now and then.
     clock_ahead: Span,
-    pods: BTreeMap<PodUid, Running>,
+    workloads: BTreeMap<WorkloadUid, Running>,
     machine: Counted,
 }
 
@@ -69,7 +69,7 @@ impl World {
         let time = Moment::from_ms(spread(&mut rng, 100_000_000));
         let clock_ahead = Span::from_s(3600);
         let machine = Counted { since: time, idle_us: 0, busy_us: 0, idle_percent: 50 };
-        Self { rng, capacity, time, clock_ahead, pods: BTreeMap::new(), machine }
+        Self { rng, capacity, time, clock_ahead, workloads: BTreeMap::new(), machine }
     }
 
     /// Lets about `count` things happen to `node`, writes them into `story`, and says what the
@@ -94,8 +94,8 @@ impl World {
         self.let_time_pass();
         let mut at = None;
         let fact = match self.rng.below(100) {
-            0..=7 => self.pod_added(),
-            8..=10 => Fact::PodRemoved(self.any_uid()),
+            0..=7 => self.workload_added(),
+            8..=10 => Fact::WorkloadRemoved(self.any_uid()),
             11..=13 => {
                 self.capacity = capacity(&mut self.rng);
                 Fact::CapacityChanged(self.capacity)
@@ -115,8 +115,8 @@ impl World {
             65..=84 => Fact::Ticked(Loop::Fast),
             _ => Fact::Ticked(Loop::Slow),
         };
-        if let Fact::PodRemoved(uid) = &fact {
-            self.pods.remove(uid);
+        if let Fact::WorkloadRemoved(uid) = &fact {
+            self.workloads.remove(uid);
         }
         let doubled = percent(&mut self.rng, 3);
         let happened = Happened { at: at.unwrap_or_else(|| self.clock()), fact };
@@ -126,9 +126,9 @@ impl World {
     /// The limits the node decided are in force at once.
     fn answered(&mut self, outcome: &Outcome) {
         for action in &outcome.actions {
-            if let Some(pod) = self.pods.get_mut(&action.uid) {
-                pod.load.run_until(self.time, pod.limit);
-                pod.limit = action.limit;
+            if let Some(workload) = self.workloads.get_mut(&action.uid) {
+                workload.load.run_until(self.time, workload.limit);
+                workload.limit = action.limit;
             }
         }
     }
@@ -152,40 +152,40 @@ impl World {
         self.time + self.clock_ahead
     }
 
-    fn any_uid(&mut self) -> PodUid {
-        PodUid::new(&format!("pod-{}", self.rng.below(UIDS)))
+    fn any_uid(&mut self) -> WorkloadUid {
+        WorkloadUid::new(&format!("pod-{}", self.rng.below(UIDS)))
     }
 
-    /// Mostly a pod that is there.
-    fn likely_uid(&mut self) -> PodUid {
-        let chosen = place(&mut self.rng, self.pods.len());
-        match self.pods.keys().nth(chosen) {
+    /// Mostly a workload that is there.
+    fn likely_uid(&mut self) -> WorkloadUid {
+        let chosen = place(&mut self.rng, self.workloads.len());
+        match self.workloads.keys().nth(chosen) {
             Some(uid) if percent(&mut self.rng, 95) => uid.clone(),
             Some(_) | None => self.any_uid(),
         }
     }
 
-    fn pod_added(&mut self) -> Fact {
-        let pod = pod_facts(&mut self.rng, self.capacity);
-        // Some pods want more than they may ever have.
-        let most = pod.bounds.max() + pod.bounds.max().max(Millicores::new(100));
+    fn workload_added(&mut self) -> Fact {
+        let workload = workload_facts(&mut self.rng, self.capacity);
+        // Some workloads want more than they may ever have.
+        let most = workload.bounds.max() + workload.bounds.max().max(Millicores::new(100));
         let load = Load::random(&mut self.rng, most, self.time);
-        self.pods.insert(pod.uid.clone(), Running { load, limit: pod.limit });
-        Fact::PodAdded(Box::new(pod))
+        self.workloads.insert(workload.uid.clone(), Running { load, limit: workload.limit });
+        Fact::WorkloadAdded(Box::new(workload))
     }
 
     /// A change failed, or somebody else made one.
     fn limit_found(&mut self) -> Fact {
         let uid = self.likely_uid();
         let limit = Millicores::new(within(&mut self.rng, 10, self.capacity.get().max(10)));
-        if let Some(pod) = self.pods.get_mut(&uid) {
-            pod.load.run_until(self.time, pod.limit);
-            pod.limit = limit;
+        if let Some(workload) = self.workloads.get_mut(&uid) {
+            workload.load.run_until(self.time, workload.limit);
+            workload.limit = limit;
         }
         Fact::LimitFound { uid, limit }
     }
 
-    /// What is idle goes its own way: others than these pods use the machine, too.
+    /// What is idle goes its own way: others than these workloads use the machine, too.
     fn machine_sampled(&mut self) -> Fact {
         let (rng, machine) = (&mut self.rng, &mut self.machine);
         let passed_us = self.time.since(machine.since).as_us();
@@ -216,19 +216,19 @@ impl World {
         let (time, clock) = (self.time, self.clock());
         let late = Span::from_ms(spread(&mut self.rng, 5000));
         let rng = &mut self.rng;
-        let Some(pod) = self.pods.get_mut(&uid) else {
+        let Some(workload) = self.workloads.get_mut(&uid) else {
             let mut gone = Load::random(rng, Millicores::new(1000), time);
             gone.run_until(time + Span::from_s(1), Millicores::new(500));
             return Fact::Sampled(uid, gone.sample(clock));
         };
-        pod.load.run_until(time, pod.limit);
+        workload.load.run_until(time, workload.limit);
         match rng.below(100) {
-            0..=2 => pod.load.restart(rng),
-            3..=4 => pod.load.toggle_stalled(rng),
+            0..=2 => workload.load.restart(rng),
+            3..=4 => workload.load.toggle_stalled(rng),
             _ => {}
         }
         let at = if percent(rng, 5) { back(clock, late) } else { clock };
-        Fact::Sampled(uid, pod.load.sample(at))
+        Fact::Sampled(uid, workload.load.sample(at))
     }
 }
 
@@ -242,7 +242,7 @@ fn capacity(rng: &mut Rng) -> Millicores {
     })
 }
 
-fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
+fn workload_facts(rng: &mut Rng, capacity: Millicores) -> WorkloadFacts {
     let most = match rng.below(10) {
         0 => 20,
         1 => Millicores::LIMIT.get(),
@@ -260,9 +260,9 @@ fn pod_facts(rng: &mut Rng, capacity: Millicores) -> PodFacts {
     let request = percent(rng, 70).then(|| Millicores::new(within(rng, 0, limit.get())));
     let thousandths = u32::try_from(within(rng, 1, 10_000)).unwrap_or(1);
     let weight = if percent(rng, 50) { None } else { Weight::from_thousandths(thousandths) };
-    PodFacts {
-        uid: PodUid::new(&format!("pod-{}", rng.below(UIDS))),
-        workload: percent(rng, 50).then(|| WorkloadKey::new(&format!("app-{}", rng.below(3)))),
+    WorkloadFacts {
+        uid: WorkloadUid::new(&format!("pod-{}", rng.below(UIDS))),
+        family: percent(rng, 50).then(|| FamilyKey::new(&format!("app-{}", rng.below(3)))),
         bounds: Bounds::new(min, max),
         weight: weight.unwrap_or(Weight::ONE),
         limit,

@@ -1,10 +1,11 @@
 //! Random markets: bids and a capacity, drawn so that every mode and every edge is met often.
 //!
-//! Property tests and benchmarks call it. Pods are drawn first, then a capacity that puts them into
-//! the wanted [`Regime`]; a regime is an aim, and a market without pods cannot be congested.
+//! Property tests and benchmarks call it. Workloads are drawn first, then a capacity that puts them
+//! into the wanted [`Regime`]; a regime is an aim, and a market without workloads cannot be
+//! congested.
 //!
 //! Always: the same generator state gives the same market; no figure exceeds `Millicores::LIMIT`
-//! except a capacity, which may be as large as all pods together need.
+//! except a capacity, which may be as large as all workloads together need.
 
 use walras_core::market::{Bid, Fairness, Mode, SURVIVAL_FLOOR, Terms};
 use walras_core::need::Bounds;
@@ -20,11 +21,11 @@ pub struct Market {
     pub regime: Regime,
     /// What holds for the whole clearing.
     pub terms: Terms,
-    /// What the pods bring, in uid order.
+    /// What the workloads bring, in uid order.
     pub bids: Vec<Bid>,
 }
 
-/// Where a market's capacity lies against what its pods want.
+/// Where a market's capacity lies against what its workloads want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Regime {
     /// All needs fit, with room to spare.
@@ -37,7 +38,7 @@ pub enum Regime {
     Hovering,
     /// There is nothing to divide.
     Empty,
-    /// There is less than the survival floor for every pod.
+    /// There is less than the survival floor for every workload.
     BelowFloors,
     /// Capacity is the sum of the mins, or one off.
     AtMins,
@@ -56,7 +57,7 @@ enum Scale {
     Mixed,
 }
 
-/// What the pods of one market have in common.
+/// What the workloads of one market have in common.
 #[derive(Clone, Copy)]
 enum Likeness {
     Different,
@@ -78,18 +79,18 @@ enum Weights {
 /// Draws a market of a random size and regime.
 pub fn market(rng: &mut Rng) -> Market {
     let regime = one_of(rng, &Regime::ALL);
-    let pods = size(rng);
-    market_in(rng, regime, pods)
+    let workloads = size(rng);
+    market_in(rng, regime, workloads)
 }
 
-/// Draws a market of `pods` pods that aims at `regime`.
-pub fn market_in(rng: &mut Rng, regime: Regime, pods: usize) -> Market {
+/// Draws a market of `workloads` workloads that aims at `regime`.
+pub fn market_in(rng: &mut Rng, regime: Regime, workloads: usize) -> Market {
     let scales = [Scale::Tiny, Scale::Usual, Scale::Usual, Scale::Huge, Scale::Mixed];
     let scale = one_of(rng, &scales);
     let likeness = likeness(rng);
     let weights = weights(rng);
     let first = bid(rng, scale, likeness, weights);
-    let bids: Vec<Bid> = (0..pods)
+    let bids: Vec<Bid> = (0..workloads)
         .map(|_| match likeness {
             Likeness::Equal => first,
             Likeness::Different | Likeness::NoSurplus | Likeness::Fixed | Likeness::NoMin => {
@@ -112,14 +113,14 @@ pub fn market_in(rng: &mut Rng, regime: Regime, pods: usize) -> Market {
     Market { regime, terms, bids }
 }
 
-/// Mostly a few pods, since what is wrong shows with few; sometimes a few hundred.
+/// Mostly a few workloads, since what is wrong shows with few; sometimes a few hundred.
 fn size(rng: &mut Rng) -> usize {
-    let pods = match rng.below(1000) {
+    let workloads = match rng.below(1000) {
         0..=1 => within(rng, 100, 400),
         2..=150 => within(rng, 9, 40),
         _ => within(rng, 0, 8),
     };
-    usize::try_from(pods).expect("at most a few hundred")
+    usize::try_from(workloads).expect("at most a few hundred")
 }
 
 fn likeness(rng: &mut Rng) -> Likeness {
@@ -196,14 +197,14 @@ fn capacity(rng: &mut Rng, regime: Regime, bids: &[Bid], demand_capped: bool) ->
         1 => exact.saturating_sub(1),
         _ => exact,
     };
-    let pods = u64::try_from(bids.len()).expect("a length is at most 64 bits");
+    let workloads = u64::try_from(bids.len()).expect("a length is at most 64 bits");
     Millicores::new(match regime {
         Regime::Roomy => needs + spread(rng, needs),
         Regime::Scarce => within(rng, mins, needs.saturating_sub(1)),
         Regime::Short => rng.below(mins),
         Regime::Hovering => needs / 1000 * within(rng, 930, 1070) + rng.below(60),
         Regime::Empty => 0,
-        Regime::BelowFloors => rng.below(pods * SURVIVAL_FLOOR.get()),
+        Regime::BelowFloors => rng.below(workloads * SURVIVAL_FLOOR.get()),
         Regime::AtMins => one_off(rng, mins),
         Regime::AtNeeds => one_off(rng, needs),
         Regime::Any => spread(rng, Millicores::LIMIT.get()),

@@ -7,7 +7,8 @@
 //! Always: the grants add up to exactly capacity, unless all needs fit.
 //!
 //! 128 bits are enough. A pull is at most a weight times a surplus, 10^18, and a pool that matters
-//! at most the caps of all pods, 10^9 each; so for up to 10^6 pods no product exceeds 10^33.
+//! at most the caps of all workloads, 10^9 each; so for up to 10^6 workloads no product exceeds
+//! 10^33.
 
 use num_rational::Ratio;
 use walras_core::market::{Bid, Fairness, SURVIVAL_FLOOR, Terms};
@@ -16,7 +17,7 @@ use walras_core::units::Millicores;
 /// An amount in millicores, exactly.
 pub type Exact = Ratio<i128>;
 
-/// What each pod would be granted if millicores could be divided, in the order of the bids.
+/// What each workload would be granted if millicores could be divided, in the order of the bids.
 #[must_use]
 pub fn grants(terms: &Terms, bids: &[Bid]) -> Vec<Exact> {
     let capacity = whole(terms.capacity);
@@ -31,7 +32,7 @@ pub fn grants(terms: &Terms, bids: &[Bid]) -> Vec<Exact> {
     }
 }
 
-/// Each pod's min, and a share of what the mins leave, up to its need.
+/// Each workload's min, and a share of what the mins leave, up to its need.
 fn congested(terms: &Terms, bids: &[Bid]) -> Vec<Exact> {
     let mins: i128 = bids.iter().map(|bid| whole(bid.min())).sum();
     let claims: Vec<Claim> = bids
@@ -50,8 +51,8 @@ fn congested(terms: &Terms, bids: &[Bid]) -> Vec<Exact> {
     bids.iter().zip(extras).map(|(bid, extra)| Exact::from(whole(bid.min())) + extra).collect()
 }
 
-/// Each pod's min times one factor, but not below its floor; the same for all if there is not even
-/// the floor for everyone. A pod that may not have the whole floor has its max for one.
+/// Each workload's min times one factor, but not below its floor; the same for all if there is not
+/// even the floor for everyone. A workload that may not have the whole floor has its max for one.
 fn overloaded(capacity: i128, bids: &[Bid]) -> Vec<Exact> {
     let floor = |bid: &Bid| whole(SURVIVAL_FLOOR.min(bid.max()));
     if capacity < bids.iter().map(floor).sum() {

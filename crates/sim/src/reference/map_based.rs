@@ -11,10 +11,10 @@
 
 use std::collections::HashMap;
 
-/// What the document calls the parameters of a pod; CPU in millicores.
+/// What the document calls the parameters of a workload; CPU in millicores.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PodParams {
-    /// How urgently the pod wants more, from 0 to 1.
+pub struct WorkloadParams {
+    /// How urgently the workload wants more, from 0 to 1.
     pub demand: f64,
     /// What it uses, where that is known.
     pub usage_milli: Option<i64>,
@@ -26,35 +26,39 @@ pub struct PodParams {
     pub max_milli: i64,
 }
 
-/// The least an overloaded pod is given, in millicores.
+/// The least an overloaded workload is given, in millicores.
 const FLOOR_MILLI: i64 = 10;
 
-/// What each pod gets of `capacity_milli`, by uid.
+/// What each workload gets of `capacity_milli`, by uid.
 #[must_use]
-pub fn allocate(capacity_milli: i64, pods: &HashMap<String, PodParams>) -> HashMap<String, i64> {
+pub fn allocate(
+    capacity_milli: i64,
+    workloads: &HashMap<String, WorkloadParams>,
+) -> HashMap<String, i64> {
     let mut needs = HashMap::new();
-    for (uid, pod) in pods {
-        needs.insert(uid.clone(), compute_need(pod));
+    for (uid, workload) in workloads {
+        needs.insert(uid.clone(), compute_need(workload));
     }
-    let total_min: i64 = pods.values().map(|pod| pod.min_milli).sum();
+    let total_min: i64 = workloads.values().map(|workload| workload.min_milli).sum();
     if total_min > capacity_milli {
-        return scale_mins(capacity_milli, total_min, pods);
+        return scale_mins(capacity_milli, total_min, workloads);
     }
     let total_need: i64 = needs.values().sum();
     let mut allocations = HashMap::new();
     if total_need <= capacity_milli {
-        for (uid, pod) in pods {
+        for (uid, workload) in workloads {
             let need = needs[uid];
-            allocations.insert(uid.clone(), need.clamp(pod.min_milli, pod.max_milli));
+            allocations.insert(uid.clone(), need.clamp(workload.min_milli, workload.max_milli));
         }
         return allocations;
     }
-    let total_surplus: i64 = pods.iter().map(|(uid, pod)| needs[uid] - pod.min_milli).sum();
+    let total_surplus: i64 =
+        workloads.iter().map(|(uid, workload)| needs[uid] - workload.min_milli).sum();
     let ratio = to_float(capacity_milli - total_min) / to_float(total_surplus);
-    for (uid, pod) in pods {
-        let surplus = needs[uid] - pod.min_milli;
-        let amount = pod.min_milli + to_whole(to_float(surplus) * ratio);
-        allocations.insert(uid.clone(), amount.clamp(pod.min_milli, pod.max_milli));
+    for (uid, workload) in workloads {
+        let surplus = needs[uid] - workload.min_milli;
+        let amount = workload.min_milli + to_whole(to_float(surplus) * ratio);
+        allocations.insert(uid.clone(), amount.clamp(workload.min_milli, workload.max_milli));
     }
     allocations
 }
@@ -62,30 +66,31 @@ pub fn allocate(capacity_milli: i64, pods: &HashMap<String, PodParams>) -> HashM
 fn scale_mins(
     capacity_milli: i64,
     total_min_milli: i64,
-    pods: &HashMap<String, PodParams>,
+    workloads: &HashMap<String, WorkloadParams>,
 ) -> HashMap<String, i64> {
     let scale = to_float(capacity_milli) / to_float(total_min_milli);
     let mut allocations = HashMap::new();
-    for (uid, pod) in pods {
-        let scaled = to_whole(to_float(pod.min_milli) * scale);
+    for (uid, workload) in workloads {
+        let scaled = to_whole(to_float(workload.min_milli) * scale);
         allocations.insert(uid.clone(), scaled.max(FLOOR_MILLI));
     }
     allocations
 }
 
 /// Demand picks a point between min and max, and headroom goes on top.
-fn compute_need(pod: &PodParams) -> i64 {
-    let range = to_float(pod.max_milli - pod.min_milli);
-    let raw = to_float(pod.min_milli) + range * pod.demand;
-    let headroom = (0.10 + 0.15 * pod.demand + 0.05 * f64::from(pod.headroom_misses)).min(0.5);
+fn compute_need(workload: &WorkloadParams) -> i64 {
+    let range = to_float(workload.max_milli - workload.min_milli);
+    let raw = to_float(workload.min_milli) + range * workload.demand;
+    let headroom =
+        (0.10 + 0.15 * workload.demand + 0.05 * f64::from(workload.headroom_misses)).min(0.5);
     let mut need = raw * (1.0 + headroom);
-    if let Some(usage) = pod.usage_milli {
+    if let Some(usage) = workload.usage_milli {
         need = need.max(to_float(usage) * (1.0 + headroom));
-        if pod.demand == 0.0 && to_float(usage) > to_float(pod.min_milli) * 0.9 {
+        if workload.demand == 0.0 && to_float(usage) > to_float(workload.min_milli) * 0.9 {
             need = need.max(to_float(usage) * 1.3);
         }
     }
-    to_whole(need).clamp(pod.min_milli, pod.max_milli)
+    to_whole(need).clamp(workload.min_milli, workload.max_milli)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as documented; exact for any real machine")]
@@ -102,11 +107,11 @@ fn to_whole(milli: f64) -> i64 {
 mod tests {
     use super::*;
 
-    /// Pods as `min/max/demand`; their allocations in the order given.
-    fn check(capacity_milli: i64, pods: &str) -> Vec<i64> {
-        let pod = |text: &str| {
+    /// Workloads as `min/max/demand`; their allocations in the order given.
+    fn check(capacity_milli: i64, workloads: &str) -> Vec<i64> {
+        let workload = |text: &str| {
             let numbers: Vec<f64> = text.split('/').map(|part| part.parse().unwrap()).collect();
-            PodParams {
+            WorkloadParams {
                 demand: numbers[2],
                 usage_milli: None,
                 headroom_misses: 0,
@@ -114,8 +119,9 @@ mod tests {
                 max_milli: to_whole(numbers[1]),
             }
         };
-        let texts: Vec<&str> = pods.split(' ').collect();
-        let named = texts.iter().enumerate().map(|(place, text)| (place.to_string(), pod(text)));
+        let texts: Vec<&str> = workloads.split(' ').collect();
+        let named =
+            texts.iter().enumerate().map(|(place, text)| (place.to_string(), workload(text)));
         let allocations = allocate(capacity_milli, &named.collect());
         (0..texts.len()).map(|place| allocations[&place.to_string()]).collect()
     }

@@ -33,6 +33,7 @@ pub fn html(chapters: &[Chapter<'_>]) -> String {
     for (number, chapter) in chapters.iter().enumerate() {
         page += &section(number, chapter);
     }
+    page += &meanings();
     page + END
 }
 
@@ -97,7 +98,7 @@ fn section(number: usize, chapter: &Chapter<'_>) -> String {
     let note = "<p class=\"note\">Left is cheaper, low is better. Dotted: nobody is better in \
                 both. Faint: the same policy with other settings.</p>\n";
     let picture = pareto::draw(chapter.standings) + note;
-    text += &figure("What is reserved against what is missed", &picture);
+    text += &figure("Limits against missed targets", &picture);
     if let Some(picture) = latency::draw(chapter.standings) {
         text += &figure("Latency", &(picture + &legend(chapter.standings)));
     }
@@ -105,6 +106,17 @@ fn section(number: usize, chapter: &Chapter<'_>) -> String {
     text += "</div>\n";
     text += &over_time(chapter, SIMULATED_PODS);
     text + "</section>\n"
+}
+
+/// What the columns of the tables mean, for who reads them on paper or without a mouse.
+fn meanings() -> String {
+    let mut text =
+        "<section>\n<h2>What the columns mean</h2>\n<dl class=\"meanings\">\n".to_owned();
+    for column in &COLUMNS {
+        let [first, second] = column.heading.map(escape);
+        text += &format!("<dt>{first} {second}</dt><dd>{}</dd>\n", escape(column.meaning));
+    }
+    text + "</dl>\n</section>\n"
 }
 
 fn table(standings: &[Standing]) -> String {
@@ -292,8 +304,9 @@ mod tests {
             "<h2>At a glance</h2>",
             "<h2>sample</h2>",
             "<span class=\"setting\">target 0.02</span>",
-            "What is reserved against what is missed",
+            "Limits against missed targets",
             "<h3>Price of CPU</h3>",
+            "<dt>Jain index</dt><dd>how alike pods did",
             "<summary>b</summary>",
             "Not drawn, to save time: autothrottle, oracle.",
             "prefers-color-scheme:dark",
@@ -308,7 +321,8 @@ mod tests {
     #[test]
     fn what_is_opened_is_closed() {
         let page = page(&["a", "b"]);
-        for tag in ["section", "figure", "svg", "table", "tr", "details", "div", "p", "g", "title"]
+        for tag in
+            ["section", "figure", "svg", "table", "tr", "details", "div", "p", "g", "title", "dl"]
         {
             let opened = page.matches(&format!("<{tag}>")).count()
                 + page.matches(&format!("<{tag} ")).count();

@@ -13,6 +13,7 @@ mod markup;
 pub mod number;
 mod palette;
 mod pareto;
+mod placement;
 #[cfg(test)]
 mod sample;
 mod scale;
@@ -24,6 +25,7 @@ pub mod words;
 
 pub use frontier::{Frontier, frontier};
 pub use html::html;
+pub use placement::{Placement, placement};
 pub use trial::{Trial, trial};
 
 use crate::contest::Standing;

@@ -15,7 +15,7 @@ struct Ink {
     dash: &'static str,
 }
 
-const INKS: [Ink; 23] = [
+const INKS: [Ink; 32] = [
     ink("static", "#6b7280", "#9ca3af", "2 3"),
     ink("none", "#9a8b6a", "#b8ab8c", "1 3"),
     ink("weights", "#a08400", "#f0e442", "7 3"),
@@ -38,6 +38,15 @@ const INKS: [Ink; 23] = [
     ink("declared", "#7a6f6f", "#b3a6a6", "2 2"),
     ink("percentile", "#2a9d5c", "#62d493", "5 3"),
     ink("walras-shared", "#1f8fd0", "#6cc0f5", "8 1"),
+    ink("least-allocated", "#c46f1a", "#eaa45c", "5 4"),
+    ink("most-allocated", "#a1432a", "#e8886d", "2 4"),
+    ink("balanced", "#7d6608", "#d9c23f", "6 3"),
+    ink("kube-default", "#475569", "#94a3b8", "1 4"),
+    ink("target-load", "#0f766e", "#4fd1c5", "4 3"),
+    ink("load-variation", "#15803d", "#6ee7a0", "7 2"),
+    ink("random", "#8b8f98", "#7f8794", "1 1"),
+    ink("mlp", "#005a9c", "#4aa3f0", "10 1"),
+    ink("trees", "#7c3aed", "#b79bf8", "10 2"),
     ink("oracle", "#16181d", "#f3f4f6", "1 2"),
 ];
 
@@ -79,6 +88,7 @@ mod tests {
     use super::*;
     use crate::contest::CONTESTANTS;
     use crate::pack::contest::ENTRANTS;
+    use crate::place::contest::Placer;
 
     #[test]
     fn every_policy_has_colours_of_its_own() {
@@ -87,6 +97,9 @@ mod tests {
         }
         for entrant in ENTRANTS {
             assert_eq!(class_of(entrant.name), format!("p-{}", entrant.name));
+        }
+        for placer in Placer::others() {
+            assert_eq!(class_of(placer.name), format!("p-{}", placer.name));
         }
         assert_eq!(class_of("<b>"), "p-other");
         for colours in [INKS.map(|ink| ink.light), INKS.map(|ink| ink.dark)] {

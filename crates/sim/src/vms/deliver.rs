@@ -3,11 +3,11 @@
 //! The machine changes only where it still has the version that the sender saw. The guest listens
 //! to the agent it knows and takes nothing that was overtaken. The scheduler is the real ledger.
 
-use walras_core::permit::Refusal;
+use walras_core::permit::{Ask, Refusal};
 use walras_core::units::Resources;
 use walras_core::vm::Seen;
 
-use super::{Letter, Mail, Town};
+use super::{Letter, Mail, Rule, Town};
 
 impl Town {
     pub(super) fn deliver(&mut self, mail: Mail) {
@@ -46,7 +46,9 @@ impl Town {
         else {
             return;
         };
-        let letter = match ledger.ask(ask, self.now) {
+        let sequence = ask.sequence.filter(|_| self.breaks != Some(Rule::AnswerInOrder));
+        let ask = Ask { sequence, ..ask.clone() };
+        let letter = match ledger.ask(&ask, self.now) {
             Ok(answer) => {
                 let vm = &mut self.vms[mail.vm];
                 vm.is_moving |= answer.migrate;
@@ -70,7 +72,7 @@ impl Town {
 
     fn at_the_machine(&mut self, mail: Mail, to: Resources, version: u64, guest_life: u32) {
         let vm = &mut self.vms[mail.vm];
-        if vm.machine.version != version {
+        if vm.machine.version != version && self.breaks != Some(Rule::ChangeWhatWasSeen) {
             self.answer(mail, Letter::NotPatched);
             return;
         }
@@ -81,7 +83,7 @@ impl Town {
             let words = format!("{name} shrinks to {to} where the guest counts on {level}");
             self.broken.get_or_insert(words);
         }
-        vm.machine = Seen { using: to, version: version + 1 };
+        vm.machine = Seen { using: to, version: vm.machine.version + 1 };
         // Whatever a guest counts on, it does not have more than there is.
         vm.guest.level = vm.guest.level.min(to);
         let seen = vm.machine;
@@ -93,7 +95,8 @@ impl Town {
         if mail.other_life != guest.life {
             return;
         }
-        if guest.agent != Some(mail.agent_life) || mail.id.0 <= guest.heard {
+        let is_late = mail.id.0 <= guest.heard && self.breaks != Some(Rule::HearInOrder);
+        if guest.agent != Some(mail.agent_life) || is_late {
             self.answer(mail, Letter::Unknown);
             return;
         }

@@ -9,14 +9,18 @@
 //! once nothing fails any more in `quiet`.
 
 mod deliver;
+mod plan;
 mod promise;
 mod quiet;
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use walras_core::permit::{Answer, Ask, Ledger, PerResource, Terms, VmTerms};
 use walras_core::units::{Bytes, ComputeUnit, Millicores, Moment, Ratio, Resources, Span, VmName};
 use walras_core::vm::{Action, Agent, Metrics, RequestId, Seen, Settings, VmBounds};
+
+pub use plan::{Plan, Rule, VmPlan};
 
 /// Everything there is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,36 +33,9 @@ pub struct Town {
     ledger_life: u32,
     vms: Vec<Vm>,
     mail: VecDeque<Mail>,
+    breaks: Option<Rule>,
     /// What was broken, in words; the first only.
     broken: Option<String>,
-}
-
-/// How a town begins.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// What there is for machines and others.
-    pub capacity: Resources,
-    /// What others take.
-    pub others: Resources,
-    /// Above this part of it, machines move.
-    pub watermark: Ratio,
-    /// How many move at once.
-    pub moves_at_once: u32,
-    /// The machines.
-    pub vms: Vec<VmPlan>,
-}
-
-/// How a machine begins.
-#[derive(Clone, Copy, Debug)]
-pub struct VmPlan {
-    /// What it has at first, which is its minimum, in units.
-    pub least: u64,
-    /// The most it may have, in units.
-    pub most: u64,
-    /// Whether its agent is of an older version, and does not tell what it was last permitted.
-    pub is_old: bool,
-    /// Whether it may move.
-    pub may_move: bool,
 }
 
 /// One thing that happens.
@@ -220,6 +197,7 @@ impl Town {
             ledger_life: 0,
             vms,
             mail: VecDeque::new(),
+            breaks: plan.breaks,
             broken: None,
         };
         for place in 0..town.vms.len() {
@@ -245,6 +223,25 @@ impl Town {
     #[must_use]
     pub fn letters(&self) -> usize {
         self.mail.len()
+    }
+
+    /// The same town, told apart from others by what is under way and not by the order in which it
+    /// was sent: any letter may arrive next.
+    #[must_use]
+    pub fn in_any_order(mut self) -> Self {
+        self.mail.make_contiguous().sort_by_cached_key(|mail| {
+            let mut hasher = DefaultHasher::new();
+            mail.hash(&mut hasher);
+            hasher.finish()
+        });
+        self
+    }
+
+    /// Whether the program in a guest listens to its agent.
+    #[must_use]
+    pub fn is_listened_to(&self, place: usize) -> bool {
+        let vm = &self.vms[place];
+        vm.guest.agent == Some(vm.agent_life)
     }
 
     /// What a machine has.
@@ -374,7 +371,12 @@ impl Town {
         let mut ledger = Ledger::new(self.terms);
         ledger.others_changed(self.others);
         for vm in &self.vms {
-            ledger.vm_found(vm.name.clone(), vm.terms, vm.machine.using, vm.most);
+            let (name, using) = (vm.name.clone(), vm.machine.using);
+            if self.breaks == Some(Rule::HoldUntilHeard) {
+                ledger.vm_started(name, vm.terms, using);
+            } else {
+                ledger.vm_found(name, vm.terms, using, vm.most);
+            }
             if vm.is_moving {
                 ledger.move_started(&vm.name, self.now);
             }

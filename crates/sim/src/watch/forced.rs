@@ -8,11 +8,11 @@ impl Watch {
     /// A move that the sums forced.
     pub(super) fn force_is_right(
         &self,
-        pod: &Seen,
+        workload: &Seen,
         action: &Action,
         outcome: &Outcome,
     ) -> Result<(), Broken> {
-        let before = &pod.in_force;
+        let before = &workload.in_force;
         let limit_moved = action.limit != before.limit;
         let request_moved = action.request != before.request;
         promise!(limit_moved || request_moved, "nothing moved by force");
@@ -26,7 +26,7 @@ impl Watch {
         // Making room for somebody who needs it moves the others a little.
         let follows_request = action.limit == action.request;
         let made_room = outcome.actions.iter().any(|other| {
-            let before = self.pods.get(&other.uid).map(|pod| pod.in_force.limit);
+            let before = self.workloads.get(&other.uid).map(|workload| workload.in_force.limit);
             before.is_some_and(|before| other.limit > before)
         });
         promise!(

@@ -1,10 +1,10 @@
 //! What loose caps promise: a cap is for containing, and never a bet against the next burst.
 //!
-//! A fast tick raises, or follows with a contained pod, and leaves requests alone. After a slow
-//! tick nobody who is not contained is below what it came with or has a right to, unless a cooldown
-//! or the largest step holds it; requests that are to be kept are what the pods came with; weights
-//! add up, each at least the part of the node that is its right; and nobody is contained while CPU
-//! is not scarce.
+//! A fast tick raises, or follows with a contained workload, and leaves requests alone. After a
+//! slow tick nobody who is not contained is below what it came with or has a right to, unless a
+//! cooldown or the largest step holds it; requests that are to be kept are what the workloads came
+//! with; weights add up, each at least the part of the node that is its right; and nobody is
+//! contained while CPU is not scarce.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use walras_core::node::{Action, MachineSample, Node, Note, Outcome, Why};
 use walras_core::profile::WeightSource;
 use walras_core::request::RequestRule;
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, PodUid, Span};
+use walras_core::units::{Millicores, Span, WorkloadUid};
 
 use super::{Broken, Seen, Watch};
 
@@ -56,15 +56,15 @@ impl Looked {
 // === impl Watch: promises about one action ===
 
 impl Watch {
-    pub(super) fn loose_fast_action_is_right(
+    pub(super) fn loose_raise_is_right(
         &self,
-        pod: &Seen,
+        workload: &Seen,
         action: &Action,
         node: &Node,
     ) -> Result<(), Broken> {
-        let before = &pod.in_force;
+        let before = &workload.in_force;
         promise!(
-            action.limit <= pod.bounds.max() || action.limit < before.limit,
+            action.limit <= workload.bounds.max() || action.limit < before.limit,
             "a fast tick raised beyond the max"
         );
         promise!(
@@ -84,7 +84,7 @@ impl Watch {
             Why::Contained { .. } => {
                 promise!(self.is_contained(action, node), "follows who is not contained");
                 promise!(
-                    action.limit >= pod.bounds.min() || action.limit > before.limit,
+                    action.limit >= workload.bounds.min() || action.limit > before.limit,
                     "contained below its right"
                 );
                 // A request is below its cap, whatever becomes of that.
@@ -92,7 +92,10 @@ impl Watch {
                     action.request == before.request.min(action.limit),
                     "a fast tick changed the request"
                 );
-                promise!(action.burst == Millicores::ZERO, "a contained pod has a burst buffer");
+                promise!(
+                    action.burst == Millicores::ZERO,
+                    "a contained workload has a burst buffer"
+                );
             }
             Why::Market { .. }
             | Why::Cap { .. }
@@ -107,13 +110,13 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn loose_slow_action_is_right(
+    pub(super) fn loose_move_is_right(
         &self,
-        pod: &Seen,
+        workload: &Seen,
         action: &Action,
         node: &Node,
     ) -> Result<(), Broken> {
-        let (before, profile) = (&pod.in_force, &self.profile);
+        let (before, profile) = (&workload.in_force, &self.profile);
         match &action.why {
             Why::Throttled { .. }
             | Why::LatencyMissed
@@ -123,22 +126,22 @@ impl Watch {
                 return Err(Broken("no reason of a slow tick with loose caps".to_owned()));
             }
             Why::Cap { .. } | Why::Released => {
-                promise!(!self.is_contained(action, node), "the cap of a contained pod moved");
+                promise!(!self.is_contained(action, node), "the cap of a contained workload moved");
             }
             Why::RequestRestored { .. } | Why::Trimmed => {}
             Why::Request { .. } => {
                 promise!(
-                    pod.request_rule == RequestRule::Follows,
+                    workload.request_rule == RequestRule::Follows,
                     "a request follows use although it is to be kept"
                 );
             }
         }
         let moved = action.limit != before.limit || action.request != before.request;
-        let rested = pod.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms);
-        promise!(!moved || rested, "a pod was changed again too soon");
+        let rested = workload.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms);
+        promise!(!moved || rested, "a workload was changed again too soon");
         if action.limit > before.limit {
             promise!(
-                action.limit <= pod.bounds.max() || pod.bounds.max() >= self.capacity,
+                action.limit <= workload.bounds.max() || workload.bounds.max() >= self.capacity,
                 "a cap was raised beyond the max"
             );
         }
@@ -149,11 +152,11 @@ impl Watch {
                 "a cap shrank inside its band"
             );
             promise!(
-                self.now >= pod.added_at + profile.startup_grace_ms,
-                "a pod was shrunk while it starts up"
+                self.now >= workload.added_at + profile.startup_grace_ms,
+                "a workload was shrunk while it starts up"
             );
             promise!(
-                self.now >= pod.limit_set_at + profile.shrink_hold_ms,
+                self.now >= workload.limit_set_at + profile.shrink_hold_ms,
                 "a cap shrank that was not too large for long enough"
             );
         }
@@ -170,23 +173,24 @@ impl Watch {
     }
 
     fn is_contained(&self, action: &Action, node: &Node) -> bool {
-        node.pods().any(|pod| *pod.uid == action.uid && pod.containment.is_some())
+        node.workloads()
+            .any(|workload| *workload.uid == action.uid && workload.containment.is_some())
     }
 }
 
 // === impl Watch: promises about a whole tick ===
 
 impl Watch {
-    /// The pods whose cap or request may not be what it should: changed too recently to be changed
-    /// again, or by as much as the controller accepts. Asked before the tick's actions are taken
-    /// over.
-    pub(super) fn held_back(&self, outcome: &Outcome) -> BTreeSet<PodUid> {
-        let cooling = self.pods.iter().filter(|(_, pod)| {
-            pod.last_change.is_some_and(|at| self.now < at + self.profile.cooldown_ms)
+    /// The workloads whose cap or request may not be what it should: changed too recently to be
+    /// changed again, or by as much as the controller accepts. Asked before the tick's actions are
+    /// taken over.
+    pub(super) fn held_back(&self, outcome: &Outcome) -> BTreeSet<WorkloadUid> {
+        let cooling = self.workloads.iter().filter(|(_, workload)| {
+            workload.last_change.is_some_and(|at| self.now < at + self.profile.cooldown_ms)
         });
         let stepping = outcome.actions.iter().filter(|action| {
-            self.pods.get(&action.uid).is_some_and(|pod| {
-                let before = pod.in_force.limit;
+            self.workloads.get(&action.uid).is_some_and(|workload| {
+                let before = workload.in_force.limit;
                 let base = before.max(Millicores::new(100));
                 let highest = base.scale_floor(self.profile.max_step_factor);
                 action.limit == highest.min(before + self.profile.max_step_milli)
@@ -210,15 +214,15 @@ impl Watch {
     pub(super) fn caps_are_loose(
         &self,
         outcome: &Outcome,
-        held: &BTreeSet<PodUid>,
+        held: &BTreeSet<WorkloadUid>,
         node: &Node,
     ) -> Result<(), Broken> {
-        for report in node.pods() {
+        for report in node.workloads() {
             let uid = report.uid;
-            let Some(pod) = self.pods.get(uid) else {
+            let Some(workload) = self.workloads.get(uid) else {
                 return Err(Broken(format!("{uid} is reported but gone")));
             };
-            let (limit, request) = (pod.in_force.limit, pod.in_force.request);
+            let (limit, request) = (workload.in_force.limit, workload.in_force.request);
             let contained = report.containment.is_some();
             promise!(
                 !contained || outcome.mode != Mode::Uncongested,
@@ -228,21 +232,22 @@ impl Watch {
                 continue;
             }
             if !contained {
-                let max = pod.bounds.max();
+                let max = workload.bounds.max();
                 let most = if max >= self.capacity { Millicores::UNLIMITED } else { max };
-                let least = pod.came_with.limit.unwrap_or(Millicores::UNLIMITED).min(most);
+                let least = workload.came_with.limit.unwrap_or(Millicores::UNLIMITED).min(most);
                 promise!(
                     limit >= least.min(Millicores::UNLIMITED),
                     "{uid} has {limit} and came with {:?}, of at most {most}",
-                    pod.came_with.limit
+                    workload.came_with.limit
                 );
                 promise!(
-                    limit >= pod.bounds.min() || limit.is_unlimited(),
+                    limit >= workload.bounds.min() || limit.is_unlimited(),
                     "{uid} has {limit} and a right to {}",
-                    pod.bounds.min()
+                    workload.bounds.min()
                 );
             }
-            if let (Some(came_with), true) = (pod.came_with.request, pod.keeps_request()) {
+            if let (Some(came_with), true) = (workload.came_with.request, workload.keeps_request())
+            {
                 promise!(
                     request == came_with.min(limit),
                     "{uid} requests {request} and came with {came_with}"
@@ -255,40 +260,41 @@ impl Watch {
     /// Standing weights are the node; weights by request are those of Kubernetes.
     pub(super) fn weights_are_right(&self, node: &Node) -> Result<(), Broken> {
         let weights: Option<Vec<u64>> = self
-            .pods
+            .workloads
             .values()
-            .map(|pod| pod.in_force.weight.map(|weight| u64::from(weight.get())))
+            .map(|workload| workload.in_force.weight.map(|weight| u64::from(weight.get())))
             .collect();
         let Some(weights) = weights else {
-            return Err(Broken("a clearing left a pod without a weight".to_owned()));
+            return Err(Broken("a clearing left a workload without a weight".to_owned()));
         };
         match self.profile.weight_source {
             WeightSource::Bargaining => {}
             WeightSource::Request => {
-                for (uid, pod) in &self.pods {
-                    let came_with = pod.came_with.request.filter(|_| pod.keeps_request());
+                for (uid, workload) in &self.workloads {
+                    let came_with = workload.came_with.request.filter(|_| workload.keeps_request());
                     let Some(request) = came_with else {
                         continue;
                     };
                     promise!(
-                        pod.in_force.weight == Some(KernelWeight::from_request(request)),
+                        workload.in_force.weight == Some(KernelWeight::from_request(request)),
                         "{uid} weighs {:?} with a request of {request}",
-                        pod.in_force.weight
+                        workload.in_force.weight
                     );
                 }
             }
             WeightSource::Standing => {
-                let rights: Millicores = self.pods.values().map(|pod| pod.bounds.min()).sum();
+                let rights: Millicores =
+                    self.workloads.values().map(|workload| workload.bounds.min()).sum();
                 let whole = u128::from(self.capacity.max(rights).get().max(1));
-                for ((uid, pod), weight) in self.pods.iter().zip(&weights) {
-                    let right = u128::from(pod.bounds.min().get());
+                for ((uid, workload), weight) in self.workloads.iter().zip(&weights) {
+                    let right = u128::from(workload.bounds.min().get());
                     let part = u64::try_from(right * u128::from(WHOLE) / whole).unwrap_or(u64::MAX);
                     promise!(*weight >= part, "{uid} weighs {weight}, and its right {part}");
                 }
                 // To the nearest, and at least one each.
                 let sum: u64 = weights.iter().sum();
                 let count = u64::try_from(weights.len()).unwrap_or(u64::MAX);
-                let some_free = node.pods().any(|pod| pod.containment.is_none());
+                let some_free = node.workloads().any(|workload| workload.containment.is_none());
                 promise!(sum <= WHOLE + count, "weights add up to {sum}");
                 promise!(!some_free || sum + count >= WHOLE, "weights add up to {sum} only");
             }

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use walras_core::claim::CameWith;
 use walras_core::market::{Mode, Reason, SURVIVAL_FLOOR};
 use walras_core::need::Bounds;
-use walras_core::node::{Action, Fact, InForce, Loop, Node, Note, Outcome, PodFacts, Why};
+use walras_core::node::{Action, Fact, InForce, Loop, Node, Note, Outcome, Why, WorkloadFacts};
 use walras_core::profile::{CapRule, Estimator, Profile};
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, Moment, PodUid, Ratio};
+use walras_core::units::{Millicores, Moment, Ratio, WorkloadUid};
 
 use crate::fact::{Happened, Story};
 
@@ -29,13 +29,13 @@ pub struct Broken(String);
 pub struct Watch {
     profile: Profile,
     capacity: Millicores,
-    pods: BTreeMap<PodUid, Seen>,
+    workloads: BTreeMap<WorkloadUid, Seen>,
     /// The latest moment the node was told.
     now: Moment,
     last_fast: Moment,
     last_slow: Moment,
     clear_wanted: bool,
-    /// Whether a pod has arrived since the last slow tick.
+    /// Whether one has arrived since the last slow tick.
     joined: bool,
     /// How far all limits together may exceed the budget until the next slow tick.
     brought: Millicores,
@@ -47,7 +47,7 @@ pub struct Watch {
     machine: Looked,
 }
 
-/// What is known of one pod from outside.
+/// What is known of one workload from outside.
 #[derive(Clone, Debug)]
 struct Seen {
     bounds: Bounds,
@@ -95,7 +95,7 @@ impl Watch {
         Self {
             profile: story.profile.clone(),
             capacity: story.capacity,
-            pods: BTreeMap::new(),
+            workloads: BTreeMap::new(),
             now: Moment::ORIGIN,
             last_fast: Moment::ORIGIN,
             last_slow: Moment::ORIGIN,
@@ -120,14 +120,14 @@ impl Watch {
     ) -> Result<(), Broken> {
         let Happened { at, fact } = happened;
         match fact {
-            Fact::PodAdded(pod) => self.arrived(pod, *at),
-            Fact::PodRemoved(uid) => {
-                self.pods.remove(uid);
+            Fact::WorkloadAdded(workload) => self.arrived(workload, *at),
+            Fact::WorkloadRemoved(uid) => {
+                self.workloads.remove(uid);
             }
             Fact::Sampled(uid, _) => {
-                if let Some(pod) = self.pods.get_mut(uid) {
-                    pod.sampled_ever = true;
-                    pod.sampled_since_clearing = true;
+                if let Some(workload) = self.workloads.get_mut(uid) {
+                    workload.sampled_ever = true;
+                    workload.sampled_since_clearing = true;
                 }
             }
             Fact::MachineSampled(sample) => self.machine.sampled(sample),
@@ -155,16 +155,17 @@ impl Watch {
         self.books_agree(node)
     }
 
-    fn arrived(&mut self, pod: &PodFacts, now: Moment) {
+    fn arrived(&mut self, workload: &WorkloadFacts, now: Moment) {
         self.now = self.now.max(now);
         self.joined = true;
-        self.brought += pod.limit;
-        let request = pod.request.unwrap_or(pod.bounds.min()).min(pod.limit);
-        let in_force = InForce { limit: pod.limit, request, weight: None, burst: Millicores::ZERO };
+        self.brought += workload.limit;
+        let request = workload.request.unwrap_or(workload.bounds.min()).min(workload.limit);
+        let (limit, burst) = (workload.limit, Millicores::ZERO);
+        let in_force = InForce { limit, request, weight: None, burst };
         let seen = Seen {
-            bounds: pod.bounds,
-            came_with: pod.came_with,
-            request_rule: pod.request_rule,
+            bounds: workload.bounds,
+            came_with: workload.came_with,
+            request_rule: workload.request_rule,
             in_force,
             added_at: self.now,
             last_change: None,
@@ -175,20 +176,20 @@ impl Watch {
             sampled_since_clearing: false,
             found: false,
         };
-        self.pods.insert(pod.uid.clone(), seen);
+        self.workloads.insert(workload.uid.clone(), seen);
     }
 
-    fn found(&mut self, uid: &PodUid, limit: Millicores) {
-        if let Some(pod) = self.pods.get_mut(uid) {
-            let request = pod.in_force.request.min(limit);
-            pod.found = true;
-            if limit != pod.in_force.limit {
-                pod.limit_set_at = self.now;
+    fn found(&mut self, uid: &WorkloadUid, limit: Millicores) {
+        if let Some(workload) = self.workloads.get_mut(uid) {
+            let request = workload.in_force.request.min(limit);
+            workload.found = true;
+            if limit != workload.in_force.limit {
+                workload.limit_set_at = self.now;
             }
-            if request != pod.in_force.request {
-                pod.request_set_at = self.now;
+            if request != workload.in_force.request {
+                workload.request_set_at = self.now;
             }
-            pod.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
+            workload.in_force = InForce { limit, request, weight: None, burst: Millicores::ZERO };
             self.brought += limit;
         }
     }
@@ -201,21 +202,21 @@ impl Watch {
         self.fitted = self.total(|in_force| in_force.limit) <= self.budget()
             && self.total(|in_force| in_force.request) <= self.capacity;
         for action in &outcome.actions {
-            let Some(pod) = self.pods.get(&action.uid) else {
-                return Err(Broken(format!("an action for a pod that is gone: {action:?}")));
+            let Some(workload) = self.workloads.get(&action.uid) else {
+                return Err(Broken(format!("an action for a workload that is gone: {action:?}")));
             };
             match (self.profile.cap_rule, outcome.tick) {
                 (CapRule::Grant | CapRule::Tight, Loop::Fast) => {
-                    self.fast_action_is_right(pod, action)
+                    self.fast_action_is_right(workload, action)
                 }
                 (CapRule::Grant | CapRule::Tight, Loop::Slow) => {
-                    self.slow_action_is_right(pod, action, outcome)
+                    self.slow_action_is_right(workload, action, outcome)
                 }
-                (CapRule::Loose, Loop::Fast) => self.loose_fast_action_is_right(pod, action, node),
-                (CapRule::Loose, Loop::Slow) => self.loose_slow_action_is_right(pod, action, node),
+                (CapRule::Loose, Loop::Fast) => self.loose_raise_is_right(workload, action, node),
+                (CapRule::Loose, Loop::Slow) => self.loose_move_is_right(workload, action, node),
             }
-            .and_then(|()| told::is_true(&pod.in_force, action))
-            .map_err(|Broken(words)| Broken(format!("{words}: {action:?}, from {pod:?}")))?;
+            .and_then(|()| told::is_true(&workload.in_force, action))
+            .map_err(|Broken(words)| Broken(format!("{words}: {action:?}, from {workload:?}")))?;
         }
         let is_loose = self.profile.cap_rule == CapRule::Loose;
         self.stepped = !is_loose && outcome.actions.iter().any(|action| self.is_full_step(action));
@@ -250,19 +251,19 @@ impl Watch {
     fn take_over(&mut self, outcome: &Outcome) {
         let now = self.now;
         for action in &outcome.actions {
-            if let Some(pod) = self.pods.get_mut(&action.uid) {
-                if action.limit != pod.in_force.limit {
-                    pod.limit_set_at = now;
+            if let Some(workload) = self.workloads.get_mut(&action.uid) {
+                if action.limit != workload.in_force.limit {
+                    workload.limit_set_at = now;
                     // The cooldown is between two changes by the slow loop, or of who is contained.
                     let follows = matches!(action.why, Why::Contained { .. });
                     if outcome.tick == Loop::Slow || follows {
-                        pod.last_change = Some(now);
+                        workload.last_change = Some(now);
                     }
                 }
-                if action.request != pod.in_force.request {
-                    (pod.last_change, pod.request_set_at) = (Some(now), now);
+                if action.request != workload.in_force.request {
+                    (workload.last_change, workload.request_set_at) = (Some(now), now);
                 }
-                pod.in_force = InForce {
+                workload.in_force = InForce {
                     limit: action.limit,
                     request: action.request,
                     weight: Some(action.weight),
@@ -273,8 +274,8 @@ impl Watch {
     }
 
     fn is_full_step(&self, action: &Action) -> bool {
-        self.pods.get(&action.uid).is_some_and(|pod| {
-            let step = pod.in_force.limit.min(self.capacity).saturating_sub(action.limit);
+        self.workloads.get(&action.uid).is_some_and(|workload| {
+            let step = workload.in_force.limit.min(self.capacity).saturating_sub(action.limit);
             step > Millicores::ZERO && step == self.profile.max_step_milli
         })
     }
@@ -284,7 +285,7 @@ impl Watch {
     }
 
     fn total(&self, part: impl Fn(&InForce) -> Millicores) -> Millicores {
-        self.pods.values().map(|pod| part(&pod.in_force)).sum()
+        self.workloads.values().map(|workload| part(&workload.in_force)).sum()
     }
 }
 
@@ -298,10 +299,10 @@ use loose::Looked;
 // === impl Watch: promises about one action ===
 
 impl Watch {
-    fn fast_action_is_right(&self, pod: &Seen, action: &Action) -> Result<(), Broken> {
-        let before = &pod.in_force;
+    fn fast_action_is_right(&self, workload: &Seen, action: &Action) -> Result<(), Broken> {
+        let before = &workload.in_force;
         promise!(action.limit > before.limit, "a fast tick did not raise the limit");
-        promise!(action.limit <= pod.bounds.max(), "a fast tick raised beyond the max");
+        promise!(action.limit <= workload.bounds.max(), "a fast tick raised beyond the max");
         promise!(action.request == before.request, "a fast tick changed the request");
         promise!(
             before.weight.is_none_or(|weight| weight == action.weight),
@@ -316,11 +317,11 @@ impl Watch {
 
     fn slow_action_is_right(
         &self,
-        pod: &Seen,
+        workload: &Seen,
         action: &Action,
         outcome: &Outcome,
     ) -> Result<(), Broken> {
-        let before = &pod.in_force;
+        let before = &workload.in_force;
         let limit_moved = action.limit != before.limit;
         let request_moved = action.request != before.request;
         match action.why {
@@ -334,10 +335,10 @@ impl Watch {
                     "a trim changed nothing"
                 );
             }
-            Why::Forced { .. } => self.force_is_right(pod, action, outcome)?,
+            Why::Forced { .. } => self.force_is_right(workload, action, outcome)?,
             Why::Cap { .. } => {
                 promise!(limit_moved, "a cap that did not move");
-                self.free_move_is_right(pod, action)?;
+                self.free_move_is_right(workload, action)?;
             }
             Why::RequestRestored { .. }
             | Why::Request { .. }
@@ -350,20 +351,20 @@ impl Watch {
                 // Whoever takes all it can get may be held to less than it needs.
                 let wanted = if reason == Reason::Cut { grant } else { need.max(grant) };
                 self.move_follows_market(before, action, wanted, grant)?;
-                self.free_move_is_right(pod, action)?;
+                self.free_move_is_right(workload, action)?;
             }
         }
         if action.limit > before.limit {
-            let most = pod.bounds.max().max(SURVIVAL_FLOOR).max(action.request);
+            let most = workload.bounds.max().max(SURVIVAL_FLOOR).max(action.request);
             promise!(action.limit <= most, "a limit was raised beyond the max");
         }
         if self.profile.cap_rule == CapRule::Tight {
             promise!(
-                action.request <= before.request.max(pod.bounds.max()),
+                action.request <= before.request.max(workload.bounds.max()),
                 "a request was raised beyond the max"
             );
             promise!(
-                action.request >= before.request.min(pod.bounds.min())
+                action.request >= before.request.min(workload.bounds.min())
                     || outcome.mode == Mode::Overloaded,
                 "a request was lowered below the min"
             );
@@ -403,8 +404,8 @@ impl Watch {
     }
 
     /// A change that the sums did not force is worth it, not too early, and not too large.
-    fn free_move_is_right(&self, pod: &Seen, action: &Action) -> Result<(), Broken> {
-        let (before, profile) = (&pod.in_force, &self.profile);
+    fn free_move_is_right(&self, workload: &Seen, action: &Action) -> Result<(), Broken> {
+        let (before, profile) = (&workload.in_force, &self.profile);
         let limit_moved = action.limit != before.limit;
         let request_moved = action.request != before.request;
         let follows_request = action.limit == action.request || before.limit < action.request;
@@ -420,8 +421,9 @@ impl Watch {
         if request_moved {
             match profile.cap_rule {
                 CapRule::Tight | CapRule::Loose => {
-                    // A request below the pod's min is brought up to it, however little that is.
-                    let min = pod.bounds.min();
+                    // A request below the workload's min is brought up to it, however little that
+                    // is.
+                    let min = workload.bounds.min();
                     let restored = before.request < min && action.request >= min;
                     promise!(
                         restored || self.is_outside_band(before.request, action.request),
@@ -439,35 +441,35 @@ impl Watch {
         let shrinks = action.limit < before.limit
             || (action.request < before.request && profile.cap_rule == CapRule::Tight);
         promise!(
-            !shrinks || self.now >= pod.added_at + profile.startup_grace_ms,
-            "a pod was shrunk while it starts up"
+            !shrinks || self.now >= workload.added_at + profile.startup_grace_ms,
+            "a workload was shrunk while it starts up"
         );
         let held = |set_at: Moment| self.now >= set_at + profile.shrink_hold_ms;
         promise!(
-            action.limit >= before.limit || held(pod.limit_set_at),
+            action.limit >= before.limit || held(workload.limit_set_at),
             "a limit was lowered that was not too large for long enough"
         );
         promise!(
             action.request >= before.request
                 || profile.cap_rule == CapRule::Grant
-                || held(pod.request_set_at),
+                || held(workload.request_set_at),
             "a request was lowered that was not too large for long enough"
         );
-        // The window estimator takes a pod it knows nothing about at its word, which is the limit
-        // it came with, and not what somebody else made of that.
-        let known = pod.sampled_ever
-            || pod.found
+        // The window estimator takes a workload it knows nothing about at its word, which is the
+        // limit it came with, and not what somebody else made of that.
+        let known = workload.sampled_ever
+            || workload.found
             || profile.estimator != Estimator::Window
             || profile.cap_rule != CapRule::Tight
             || profile.learning;
         promise!(
-            known || action.limit >= before.limit.min(pod.bounds.max()),
-            "a pod was shrunk that was never sampled"
+            known || action.limit >= before.limit.min(workload.bounds.max()),
+            "a workload was shrunk that was never sampled"
         );
         let first = profile.cap_rule == CapRule::Grant && !limit_moved;
         promise!(
-            first || pod.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms),
-            "a pod was changed again too soon"
+            first || workload.last_change.is_none_or(|at| self.now >= at + profile.cooldown_ms),
+            "a workload was changed again too soon"
         );
         Ok(())
     }
@@ -522,11 +524,11 @@ mod tests {
         "kept".to_owned()
     }
 
-    fn two_pods_and_a_clearing() -> Vec<Happened> {
+    fn two_workloads_and_a_clearing() -> Vec<Happened> {
         let now = Moment::from_ms(1000);
-        let pod = |name: &str| PodFacts {
-            uid: PodUid::new(name),
-            workload: None,
+        let workload = |name: &str| WorkloadFacts {
+            uid: WorkloadUid::new(name),
+            family: None,
             bounds: Bounds::new(Millicores::new(100), Millicores::from_cores(4)),
             weight: Weight::ONE,
             limit: Millicores::from_cores(2),
@@ -540,8 +542,8 @@ mod tests {
             request_rule: RequestRule::Kept,
         };
         [
-            Fact::PodAdded(Box::new(pod("one"))),
-            Fact::PodAdded(Box::new(pod("two"))),
+            Fact::WorkloadAdded(Box::new(workload("one"))),
+            Fact::WorkloadAdded(Box::new(workload("two"))),
             Fact::Ticked(Loop::Slow),
         ]
         .map(|fact| Happened { at: now, fact })
@@ -550,18 +552,18 @@ mod tests {
 
     #[test]
     fn a_node_that_keeps_its_promises_passes() {
-        assert_eq!(check(4, &two_pods_and_a_clearing(), usize::MAX), "kept");
+        assert_eq!(check(4, &two_workloads_and_a_clearing(), usize::MAX), "kept");
     }
 
     #[test]
     fn sums_that_do_not_fit_are_told() {
-        let words = check(1, &two_pods_and_a_clearing(), usize::MAX);
+        let words = check(1, &two_workloads_and_a_clearing(), usize::MAX);
         assert_eq!(words, "requests of 4000m exceed a capacity of 1000m");
     }
 
     #[test]
-    fn a_loose_cap_below_what_the_pod_came_with_is_told() {
-        let facts = two_pods_and_a_clearing();
+    fn a_loose_cap_below_what_the_workload_came_with_is_told() {
+        let facts = two_workloads_and_a_clearing();
         let profile = Profile::DIRECT;
         let story = Story { capacity: Millicores::from_cores(4), profile, facts };
         let (mut node, mut watch) = (story.node(), Watch::new(&story));
@@ -569,8 +571,8 @@ mod tests {
         for mut fact in story.facts {
             let outcome = feed(&mut node, &fact);
             // The node does not know what the watch does: that it came with more.
-            if let Fact::PodAdded(pod) = &mut fact.fact {
-                pod.came_with.limit = Some(Millicores::from_cores(3));
+            if let Fact::WorkloadAdded(workload) = &mut fact.fact {
+                workload.came_with.limit = Some(Millicores::from_cores(3));
             }
             if let Err(broken) = watch.saw(&fact, outcome.as_ref(), &node) {
                 words = broken.to_string();
@@ -581,8 +583,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_should_not_be_there_is_told() {
-        let words = check(4, &two_pods_and_a_clearing(), 0);
+    fn a_workload_that_should_not_be_there_is_told() {
+        let words = check(4, &two_workloads_and_a_clearing(), 0);
         assert!(words.starts_with("reported ["), "{words}");
     }
 }

@@ -3,7 +3,7 @@
 use walras_core::market::Mode;
 use walras_core::node::{InForce, Loop, Node, Outcome};
 use walras_core::profile::CapRule;
-use walras_core::units::{Millicores, PodUid};
+use walras_core::units::{Millicores, WorkloadUid};
 
 use super::{Broken, Watch};
 
@@ -25,16 +25,20 @@ impl Watch {
     /// Everybody was granted something, and no more than there is.
     pub(super) fn grants_fit(&self, node: &Node) -> Result<(), Broken> {
         let capacity = self.capacity;
-        let granted = node.pods().filter_map(|pod| pod.grant.map(|grant| grant.amount)).sum();
+        let granted =
+            node.workloads().filter_map(|workload| workload.grant.map(|grant| grant.amount)).sum();
         promise!(capacity >= granted, "grants of {granted} exceed a capacity of {capacity}");
-        promise!(node.pods().all(|pod| pod.grant.is_some()), "a pod was not granted anything");
+        promise!(
+            node.workloads().all(|workload| workload.grant.is_some()),
+            "a workload was not granted anything"
+        );
         Ok(())
     }
 
     /// A need lies within bounds, and stays what it was without a new sample.
     pub(super) fn needs_are_right(&mut self, node: &Node) -> Result<(), Broken> {
-        for report in node.pods() {
-            let Some(pod) = self.pods.get_mut(report.uid) else {
+        for report in node.workloads() {
+            let Some(workload) = self.workloads.get_mut(report.uid) else {
                 return Err(Broken(format!("{} is reported but gone", report.uid)));
             };
             let Some(need) = report.need else {
@@ -42,20 +46,21 @@ impl Watch {
             };
             // Where caps are loose a right is not a need: what is not needed is lent.
             let is_within = match self.profile.cap_rule {
-                CapRule::Grant | CapRule::Tight => pod.bounds.clamp(need) == need,
-                CapRule::Loose => need <= pod.bounds.max(),
+                CapRule::Grant | CapRule::Tight => workload.bounds.clamp(need) == need,
+                CapRule::Loose => need <= workload.bounds.max(),
             };
             promise!(is_within, "{} needs {need}", report.uid);
-            let lent = pod.bounds.min().saturating_sub(need);
+            let lent = workload.bounds.min().saturating_sub(need);
             promise!(report.lent == lent, "{} lends {}, not {lent}", report.uid, report.lent);
             promise!(
-                pod.sampled_since_clearing || pod.need.is_none_or(|before| before == need),
+                workload.sampled_since_clearing
+                    || workload.need.is_none_or(|before| before == need),
                 "{} was not sampled, and yet its need went from {:?} to {need}",
                 report.uid,
-                pod.need
+                workload.need
             );
-            pod.need = Some(need);
-            pod.sampled_since_clearing = false;
+            workload.need = Some(need);
+            workload.sampled_since_clearing = false;
         }
         Ok(())
     }
@@ -81,10 +86,10 @@ impl Watch {
 
     /// What the node reports is what its actions said, and it always holds together.
     pub(super) fn books_agree(&self, node: &Node) -> Result<(), Broken> {
-        let reported: Vec<(&PodUid, InForce)> =
-            node.pods().map(|pod| (pod.uid, pod.in_force)).collect();
-        let seen: Vec<(&PodUid, InForce)> =
-            self.pods.iter().map(|(uid, pod)| (uid, pod.in_force)).collect();
+        let reported: Vec<(&WorkloadUid, InForce)> =
+            node.workloads().map(|workload| (workload.uid, workload.in_force)).collect();
+        let seen: Vec<(&WorkloadUid, InForce)> =
+            self.workloads.iter().map(|(uid, workload)| (uid, workload.in_force)).collect();
         promise!(reported == seen, "reported {reported:?}, but seen {seen:?}");
         for (uid, in_force) in seen {
             let InForce { limit, request, burst, .. } = in_force;

@@ -1,20 +1,20 @@
-//! A node and its pods, driven as it asks to be: on a clock that is never late, with a sample of
-//! every pod that is due, and limits that take effect at once.
+//! A node and its workloads, driven as it asks to be: on a clock that is never late, with a sample
+//! of every workload that is due, and limits that take effect at once.
 
 use std::collections::BTreeMap;
 
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::{Loop, MachineSample, Node, Outcome, PodFacts};
+use walras_core::node::{Loop, MachineSample, Node, Outcome, WorkloadFacts};
 use walras_core::profile::Profile;
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, Moment, PodUid, Span, Weight};
+use walras_core::units::{Millicores, Moment, Span, Weight, WorkloadUid};
 use walras_sim::random::load::{Appetite, Load};
 
-/// A node, its pods and the time.
+/// A node, its workloads and the time.
 pub(crate) struct Town {
     node: Node,
-    pods: BTreeMap<PodUid, Inhabitant>,
+    workloads: BTreeMap<WorkloadUid, Inhabitant>,
     start: Moment,
     now: Moment,
     capacity: Millicores,
@@ -27,7 +27,7 @@ struct Inhabitant {
     limit: Millicores,
 }
 
-/// A pod with an appetite.
+/// A workload with an appetite.
 #[derive(Clone, Debug)]
 pub(crate) struct Eater {
     pub(crate) name: String,
@@ -40,12 +40,12 @@ impl Town {
     pub(crate) fn new(capacity: Millicores, profile: &Profile, eaters: &[Eater]) -> Self {
         let start = Moment::from_ms(1_000_000);
         let mut node = Node::new(capacity, profile.clone());
-        let mut pods = BTreeMap::new();
+        let mut workloads = BTreeMap::new();
         for eater in eaters {
-            let uid = PodUid::new(&eater.name);
-            let facts = PodFacts {
+            let uid = WorkloadUid::new(&eater.name);
+            let facts = WorkloadFacts {
                 uid: uid.clone(),
-                workload: None,
+                family: None,
                 bounds: eater.bounds,
                 weight: Weight::ONE,
                 limit: eater.limit,
@@ -54,11 +54,11 @@ impl Town {
                 nature: Nature::Unknown,
                 request_rule: RequestRule::Kept,
             };
-            node.pod_added(facts, start);
+            node.workload_added(facts, start);
             let load = Load::new(eater.appetite, 1, start);
-            pods.insert(uid, Inhabitant { load, limit: eater.limit });
+            workloads.insert(uid, Inhabitant { load, limit: eater.limit });
         }
-        Self { node, pods, start, now: start, capacity, idle_us: 0 }
+        Self { node, workloads, start, now: start, capacity, idle_us: 0 }
     }
 
     /// The next tick, whichever is due.
@@ -66,34 +66,37 @@ impl Town {
         let (now, due) = self.node.next_wake();
         let passed = now.since(self.now);
         self.now = now;
-        let sampled: Vec<PodUid> = self.node.due_for_sample(now).cloned().collect();
+        let sampled: Vec<WorkloadUid> = self.node.due_for_sample(now).cloned().collect();
         let before_us = self.busy_us();
-        for pod in self.pods.values_mut() {
-            pod.load.run_until(now, pod.limit);
+        for workload in self.workloads.values_mut() {
+            workload.load.run_until(now, workload.limit);
         }
         let busy_us = self.busy_us();
         let whole_us = self.capacity.get() * passed.as_us() / 1000;
-        // Pods that want more than there is are not held to it here: then nothing is idle.
+        // Workloads that want more than there is are not held to it here: then nothing is idle.
         self.idle_us += whole_us.saturating_sub(busy_us - before_us);
         let (idle, busy) = (Span::from_us(self.idle_us), Span::from_us(busy_us));
         self.node.machine_sampled(MachineSample { at: now, idle, busy });
         for uid in sampled {
-            self.node.sampled(&uid, self.pods[&uid].load.sample(now));
+            self.node.sampled(&uid, self.workloads[&uid].load.sample(now));
         }
         let outcome = match due {
             Loop::Fast => self.node.fast_tick(now),
             Loop::Slow => self.node.slow_tick(now),
         };
         for action in &outcome.actions {
-            let pod = self.pods.get_mut(&action.uid).expect("actions are for pods that are here");
-            pod.limit = action.limit;
+            let workload = self
+                .workloads
+                .get_mut(&action.uid)
+                .expect("actions are for workloads that are here");
+            workload.limit = action.limit;
             self.node.limit_took_effect(&action.uid, now);
         }
         outcome
     }
 
     fn busy_us(&self) -> u64 {
-        self.pods.values().map(|pod| pod.load.sample(self.now).usage.as_us()).sum()
+        self.workloads.values().map(|workload| workload.load.sample(self.now).usage.as_us()).sum()
     }
 
     /// How much time has passed.
@@ -101,8 +104,8 @@ impl Town {
         self.now.since(self.start)
     }
 
-    /// What is set on a pod.
+    /// What is set on a workload.
     pub(crate) fn limit(&self, name: &str) -> Millicores {
-        self.pods[&PodUid::new(name)].limit
+        self.workloads[&WorkloadUid::new(name)].limit
     }
 }
