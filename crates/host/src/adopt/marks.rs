@@ -151,7 +151,7 @@ impl Marks {
                 "{key}: no such key of [X-Walras]; known are Managed, MinCPU, MaxCPU, Weight, \
                  Nature and TargetLatencyMs"
             )),
-            // CPUWeight is not read here: the kernel tells it, whoever set it.
+            // CPUWeight is not read here: the kernel tells it, however it was set.
             _ => {}
         }
         if section == "X-Walras" && self.managed.is_none() {

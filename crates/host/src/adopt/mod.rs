@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use walras_core::claim::Nature;
 use walras_core::units::{Millicores, Weight};
 
-use walras_node::board::PodKind;
+use walras_node::board::WorkloadKind;
 
 pub use self::engine::{Engines, Told};
 pub use self::glob::Glob;
@@ -29,7 +29,7 @@ pub use self::read::read_marks;
 const UID_MAX: usize = 512;
 /// The longest name that is shown, in characters.
 const NAME_MAX: usize = 120;
-/// Units without which there is no machine, or nobody left to size it; also all of systemd's own.
+/// Units without which there is no machine, or nothing left to size it; also all of systemd's own.
 const MACHINE: [&str; 42] = [
     // What everything else talks to, and who lets people in.
     "init.scope",
@@ -118,7 +118,7 @@ pub enum Reach {
     /// Those that ask for it.
     Marked,
     /// None.
-    Nobody,
+    None,
 }
 
 /// What the configuration says about workloads whose name or path fits.
@@ -190,7 +190,7 @@ pub struct Adoption {
     /// Where it comes from.
     pub source: Source,
     /// What it has in common with those before and after it.
-    pub workload: String,
+    pub family: String,
     /// What it has a right to, where somebody said so.
     pub min: Option<Millicores>,
     /// The most it is granted; the whole machine where nothing is said.
@@ -275,7 +275,7 @@ fn is_user_manager(name: &str) -> bool {
 #[must_use]
 pub fn matters(rules: &AdoptRules, seen: &Seen) -> bool {
     let may_be_named = rules.rules.iter().any(|rule| rule.managed == Some(true));
-    rules.reach(seen.source) != Reach::Nobody || may_be_named
+    rules.reach(seen.source) != Reach::None || may_be_named
 }
 
 /// What is to become of a cgroup that may be a workload, of which this is known.
@@ -294,7 +294,7 @@ pub fn judge(rules: &AdoptRules, seen: &Seen, told: &Told) -> Judged {
     let fitting: Vec<&Rule> = rules.rules.iter().filter(fits).collect();
     let said = fitting.iter().find_map(|rule| rule.managed);
     if let (Some(because), None) = (unknown, said)
-        && rules.reach(seen.source) != Reach::Nobody
+        && rules.reach(seen.source) != Reach::None
     {
         return Judged::Unknown(format!(
             "{} {name} is left alone, because it is not known whether it asked for that: {because}",
@@ -305,12 +305,12 @@ pub fn judge(rules: &AdoptRules, seen: &Seen, told: &Told) -> Judged {
     let wanted = match (managed, rules.reach(seen.source)) {
         (Some(managed), _) => managed,
         (None, Reach::All) => !is_machine(seen),
-        (None, Reach::Marked | Reach::Nobody) => false,
+        (None, Reach::Marked | Reach::None) => false,
     };
-    let switched_off = rules.reach(seen.source) == Reach::Nobody
+    let switched_off = rules.reach(seen.source) == Reach::None
         && fitting.iter().all(|rule| rule.managed.is_none());
     if !wanted || switched_off {
-        // A unit may hold containers; whoever said no meant all of it.
+        // A unit may hold containers; a no counts for all of it.
         let may_hold_others = seen.source == Source::Systemd && managed.is_none();
         return if may_hold_others { Judged::LookBelow } else { Judged::Leave };
     }
@@ -330,7 +330,7 @@ pub fn judge(rules: &AdoptRules, seen: &Seen, told: &Told) -> Judged {
     let nature = fitting.iter().find_map(|rule| rule.nature);
     Judged::Adopt(Box::new(Adoption {
         uid: seen.path.clone(),
-        workload: workload_of(seen, &name),
+        family: family_of(seen, &name),
         name,
         source: seen.source,
         min,
@@ -362,7 +362,7 @@ fn name_of(seen: &Seen, marks: &Marks) -> String {
 }
 
 /// A container that is made anew has another id and the same name.
-fn workload_of(seen: &Seen, name: &str) -> String {
+fn family_of(seen: &Seen, name: &str) -> String {
     match seen.source {
         Source::Docker | Source::Podman => format!("{}/{name}", seen.source.name()),
         Source::Walras | Source::Systemd | Source::Path => seen.path.clone(),
@@ -398,6 +398,23 @@ impl AdoptRules {
         self.paths.iter().any(|glob| glob.names_below(path))
     }
 
+    /// Where workloads are looked for, in words.
+    #[must_use]
+    pub fn places(&self) -> Vec<String> {
+        let kinds = [
+            (self.walras, "groups in /walras"),
+            (self.docker, "containers of Docker"),
+            (self.podman, "containers of Podman"),
+            (self.systemd, "services of systemd"),
+        ];
+        let looked_for = kinds.iter().filter_map(|(reach, what)| match reach {
+            Reach::All => Some((*what).to_owned()),
+            Reach::Marked => Some(format!("{what} that ask for it")),
+            Reach::None => None,
+        });
+        looked_for.chain(self.paths.iter().map(ToString::to_string)).collect()
+    }
+
     const fn reach(&self, source: Source) -> Reach {
         match source {
             Source::Walras => self.walras,
@@ -412,7 +429,7 @@ impl AdoptRules {
 impl Reach {
     /// The words of the configuration.
     pub(crate) const WORDS: [(&'static str, Self); 3] =
-        [("all", Self::All), ("marked", Self::Marked), ("none", Self::Nobody)];
+        [("all", Self::All), ("marked", Self::Marked), ("none", Self::None)];
 }
 
 impl Source {
@@ -429,7 +446,7 @@ impl Source {
     }
 }
 
-impl From<Source> for PodKind {
+impl From<Source> for WorkloadKind {
     fn from(source: Source) -> Self {
         match source {
             Source::Walras => Self::Walras,

@@ -17,7 +17,7 @@ const UNIT_FOLDERS: [&str; 4] = [
     "/etc/systemd/system",
 ];
 
-/// What the workload says about itself; nothing if somebody has to be asked.
+/// What the workload says about itself; nothing if an engine has to be asked.
 #[must_use]
 pub fn read_marks(seen: &Seen) -> Option<Marks> {
     match seen.source {

@@ -58,7 +58,7 @@ fn tell(judged: &Judged) -> String {
                 it.name,
                 it.min.map_or("none".to_owned(), |min| min.to_string()),
                 it.weight,
-                it.workload
+                it.family
             );
             if let Some(target) = it.target_latency_ms {
                 write!(told, " within {target} ms").unwrap();

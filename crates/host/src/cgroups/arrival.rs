@@ -3,14 +3,15 @@
 use tracing::warn;
 use walras_cgroup::ceiling;
 use walras_core::claim::{Ground, claim};
-use walras_core::node::PodFacts;
+use walras_core::node::WorkloadFacts;
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, PodUid, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, WorkloadUid};
 
+use super::caps::within;
 use super::known::known;
 use super::{Cgroups, Fresh, Held, limit_of};
 use crate::latency;
-use walras_node::board::PodLabel;
+use walras_node::board::WorkloadLabel;
 use walras_node::drive::Arrival;
 
 /// What a workload may have at least in the documents' market.
@@ -20,7 +21,7 @@ impl Cgroups {
     pub(super) fn arrival(&mut self, fresh: Fresh) -> Arrival {
         let Fresh { handle, adoption, told, user, settings } = fresh;
         for complaint in &adoption.complaints {
-            warn!(pod = adoption.uid, "{complaint}");
+            warn!(workload = adoption.uid, "{complaint}");
         }
         let group = handle.group();
         let above = ceiling(&self.layout, group.path()).ok().flatten();
@@ -32,8 +33,10 @@ impl Cgroups {
             respect_limits: false,
         };
         let known = known(&adoption, &handle.original(&settings), above.map(|it| it.limit));
+        let cap = self.caps.of(&adoption.uid);
+        let known = within(cap, known);
         let (came_with, claim) = (known.came_with, claim(&known, &ground));
-        let uid = PodUid::new(&adoption.uid);
+        let uid = WorkloadUid::new(&adoption.uid);
         let identity = group.identity();
         let judged = adoption.target_latency_ms.map(|target_ms| latency::Judged {
             uid: uid.clone(),
@@ -42,9 +45,9 @@ impl Cgroups {
             target_ms,
         });
         let arrival = Arrival {
-            facts: PodFacts {
+            facts: WorkloadFacts {
                 uid: uid.clone(),
-                workload: Some(WorkloadKey::new(&adoption.workload)),
+                family: Some(FamilyKey::new(&adoption.family)),
                 bounds: claim.bounds,
                 weight: claim.weight,
                 limit,
@@ -53,14 +56,14 @@ impl Cgroups {
                 nature: adoption.nature,
                 request_rule: RequestRule::Kept,
             },
-            label: PodLabel {
+            label: WorkloadLabel {
                 name: adoption.name.clone(),
                 kind: adoption.source.into(),
                 original_limit: came_with.limit,
                 target_latency_ms: adoption.target_latency_ms,
             },
         };
-        self.held.insert(uid, Held { handle, identity, adoption, told, user, limit, judged });
+        self.held.insert(uid, Held { handle, identity, adoption, told, user, limit, judged, cap });
         arrival
     }
 }

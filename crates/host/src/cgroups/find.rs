@@ -4,9 +4,9 @@
 //! called and how many there are. A group without processes is no workload. What should be one and
 //! cannot be yet is tried again, ever more rarely, and its reason is told until then.
 
-use tracing::warn;
+use tracing::{debug, warn};
 use walras_cgroup::{CgroupError, CgroupPath, Found, Group, Settings, WalkLimits, walk_trusted};
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use super::handle::{Batch, Handle};
 use super::waiting::Waiting;
@@ -17,7 +17,7 @@ use crate::adopt::{
 use walras_node::drive::Change;
 
 /// No tree of cgroups that people make is larger.
-const LIMITS: WalkLimits = WalkLimits { depth: 10, groups: 20_000 };
+pub(super) const LIMITS: WalkLimits = WalkLimits { depth: 10, groups: 20_000 };
 /// So many workloads are sized for one user who is not root.
 const PER_USER_MAX: usize = 32;
 
@@ -38,7 +38,7 @@ impl Cgroups {
             }
         };
         self.closed = self.closed_to_us(&found);
-        // Whoever is in the tree twice by its path was made anew in between.
+        // A path that is in the tree twice was made anew in between.
         let mut covering: Vec<CgroupPath> = Vec::new();
         for one in found {
             if let Some(covers) = self.stands(&one) {
@@ -54,6 +54,7 @@ impl Cgroups {
             };
             // Without one it went while it was looked at.
             if let Some(standing) = standing {
+                self.tell_left_alone(&one, &standing);
                 // Who is asked about once more waits as before.
                 if !matches!(standing, Standing::Waits | Standing::Asked) {
                     self.waiting.remove(&one.identity);
@@ -65,6 +66,20 @@ impl Cgroups {
             }
         }
         fresh
+    }
+
+    /// Says once, to who asks for it, that a group is no workload.
+    fn tell_left_alone(&self, one: &Found, standing: &Standing) {
+        let why = match standing {
+            Standing::LookBelow => "it is no workload by its place and name",
+            Standing::Empty => "there are no processes in it",
+            Standing::Covered => "it asks for that, a rule says so, or it is inside of another",
+            // The log says elsewhere what becomes of these.
+            Standing::Workload(_) | Standing::Asked | Standing::Waits => return,
+        };
+        if !self.judged.contains_key(&one.identity) {
+            debug!(group = %one.path, "left alone: {why}");
+        }
     }
 
     /// Whether a cgroup about which there is nothing to decide now has everything below it to
@@ -105,7 +120,7 @@ impl Cgroups {
             Judged::Unknown(because) => return Some(self.waits(one, because)),
             Judged::Adopt(adoption) => adoption,
         };
-        let uid = PodUid::new(&adoption.uid);
+        let uid = WorkloadUid::new(&adoption.uid);
         let user = user_of(&adoption.uid, one.owner.uid);
         if user != 0 && self.count_of(user, fresh) >= PER_USER_MAX {
             let words = "workloads of this user are sized, and that is the most";
@@ -131,7 +146,7 @@ impl Cgroups {
             return Some(Told::Marks(marks));
         }
         if !matters(&self.terms.adopt, seen) {
-            return Some(Told::Unknown("nobody was asked".to_owned()));
+            return Some(Told::Unknown("no engine was asked".to_owned()));
         }
         if self.engines.is_none() {
             match Engines::start() {
@@ -145,7 +160,7 @@ impl Cgroups {
     }
 
     /// Whether this daemon itself runs in it.
-    fn is_ours(&self, path: &CgroupPath) -> bool {
+    pub(super) fn is_ours(&self, path: &CgroupPath) -> bool {
         self.layout.own().is_some_and(|own| own == path || own.is_below(path))
     }
 

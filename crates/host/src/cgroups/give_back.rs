@@ -1,5 +1,5 @@
 //! Gives workloads back what they came with: at the end, when they are not sized any more, and when
-//! an earlier daemon left something that nobody wants to size now.
+//! an earlier daemon left something that is not to be sized now.
 //!
 //! What cannot be given back now stays on record, is told, and is tried again at the next look.
 
@@ -25,7 +25,7 @@ impl Cgroups {
         count
     }
 
-    /// Gives back to whoever is on record and is at `path` or below it, and is not adopted again.
+    /// Gives back to what is on record at `path` or below it and is not adopted again.
     pub(super) fn give_back_inside(&mut self, path: &CgroupPath) {
         let act = self.terms.act;
         self.give_back_known(|_, original| {

@@ -5,6 +5,8 @@
 //! own identity of the group, so one that is made anew under the same path is a new workload.
 
 mod arrival;
+mod caps;
+mod check;
 mod find;
 mod give_back;
 mod handle;
@@ -23,8 +25,10 @@ use walras_cgroup::{Identity, Layout, Original, Settings, Target};
 use walras_core::demand::Sample;
 use walras_core::node::{Action, MachineSample};
 use walras_core::profile::CapRule;
-use walras_core::units::{Millicores, Moment, PodUid};
+use walras_core::units::{Millicores, Moment, WorkloadUid};
 
+pub use self::caps::Caps;
+pub use self::check::{Check, Checked, Verdict, check};
 use self::handle::{Batch, Handle};
 use self::owner::ByOwner;
 pub use self::restore::restore_left_behind;
@@ -61,13 +65,16 @@ pub struct Cgroups {
     layout: Layout,
     terms: Terms,
     store: Store,
-    held: BTreeMap<PodUid, Held>,
+    held: BTreeMap<WorkloadUid, Held>,
     /// What was decided about each cgroup, and at which look it was last there.
     judged: BTreeMap<Identity, (Standing, u64)>,
     looks: u64,
     /// What cgroups came with that are not sized at the moment: from before this daemon started, or
     /// from before it was configured anew.
     originals: BTreeMap<Identity, Original>,
+    /// The same, of an earlier daemon, while this one only watches: it writes nothing, not even
+    /// what would give something back.
+    earlier: BTreeMap<Identity, Original>,
     /// What could not be given back yet, and why, in sentences.
     owed: BTreeMap<Identity, String>,
     clock: Clock,
@@ -79,19 +86,21 @@ pub struct Cgroups {
     walk_problem: Option<String>,
     capacity: Millicores,
     /// Whose settings are compared next.
-    next_compared: Option<PodUid>,
+    next_compared: Option<WorkloadUid>,
     /// Whose owners were found to have changed them, and what that means is not told yet.
-    overtaken: BTreeMap<PodUid, ByOwner>,
+    overtaken: BTreeMap<WorkloadUid, ByOwner>,
     /// What Prometheus is asked, and what is wrong with its answers.
     questions: Arc<Questions>,
     /// Who asks container engines, once there is a container.
     engines: Option<Engines>,
+    /// What some groups are permitted.
+    caps: Arc<Caps>,
 }
 
 /// How a cgroup stands.
 #[derive(Clone, Debug)]
 enum Standing {
-    Workload(PodUid),
+    Workload(WorkloadUid),
     /// There are no processes in it, and there may be at the next look.
     Empty,
     /// A container engine is being asked about it, and may have answered at the next look.
@@ -116,6 +125,8 @@ struct Held {
     limit: Millicores,
     /// Its latency target, if it has one.
     judged: Option<latency::Judged>,
+    /// What it is permitted, as the market was last told.
+    cap: Option<Millicores>,
 }
 
 /// A workload that was found and is not held yet.
@@ -140,7 +151,9 @@ impl Cgroups {
         originals: Vec<Original>,
         origin: Moment,
     ) -> Self {
-        let originals = originals.into_iter().map(|it| (it.identity, it)).collect();
+        let on_record = originals.into_iter().map(|it| (it.identity, it)).collect();
+        let none = BTreeMap::new();
+        let (originals, earlier) = if terms.act { (on_record, none) } else { (none, on_record) };
         let capacity = terms.capacity.unwrap_or_else(cpus_online);
         let machine = Machine::of(&layout);
         Self {
@@ -151,6 +164,7 @@ impl Cgroups {
             judged: BTreeMap::new(),
             looks: 0,
             originals,
+            earlier,
             clock: Clock::start(origin),
             machine,
             owed: BTreeMap::new(),
@@ -162,10 +176,17 @@ impl Cgroups {
             overtaken: BTreeMap::new(),
             questions: Arc::new(Questions::new(LatencyTerms::SETTINGS)),
             engines: None,
+            caps: Arc::default(),
         }
     }
 
-    /// What Prometheus is to be asked, for whoever asks it.
+    /// Permits of some groups, which may change at any time.
+    #[must_use]
+    pub fn caps(&self) -> Arc<Caps> {
+        Arc::clone(&self.caps)
+    }
+
+    /// What Prometheus is to be asked, for the thread that asks it.
     #[must_use]
     pub fn questions(&self) -> Arc<Questions> {
         Arc::clone(&self.questions)
@@ -181,6 +202,9 @@ impl Cgroups {
     pub fn set_terms(&mut self, terms: Terms) {
         self.capacity = terms.capacity.unwrap_or_else(cpus_online);
         self.terms = terms;
+        if self.terms.act {
+            self.originals.append(&mut self.earlier);
+        }
         self.judged.clear();
         self.waiting.clear();
         for held in std::mem::take(&mut self.held).into_values() {
@@ -193,6 +217,23 @@ impl Cgroups {
                 self.originals.insert(held.identity, adopted.original().clone());
             }
         }
+    }
+
+    /// That an earlier daemon's changes are still in force, if they are, and how to undo them.
+    fn changed_earlier(&self) -> Option<String> {
+        let count = self.earlier.len();
+        (count > 0).then(|| {
+            format!(
+                "{count} workloads still have what an earlier run set, and this one only watches; \
+                 `walras host --restore-only` gives back what they came with"
+            )
+        })
+    }
+
+    /// How many workloads keep what was set if nothing is given back.
+    pub fn changed_count(&self) -> usize {
+        let adopted = self.held.values().filter(|it| matches!(it.handle, Handle::Adopted(_)));
+        adopted.count() + self.originals.len() + self.earlier.len()
     }
 
     /// Tells the background who has a latency target.
@@ -238,12 +279,13 @@ impl Outside for Cgroups {
             fresh.retain(kept);
         }
         self.compare(&mut changes);
+        self.take_caps(&mut changes);
         changes.extend(fresh.into_iter().map(|it| Change::Came(Box::new(self.arrival(it)))));
         self.ask_prometheus();
         changes
     }
 
-    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
+    fn sample(&mut self, uid: &WorkloadUid, now: Moment) -> Result<Sample, Trouble> {
         let Some(held) = self.held.get(uid) else {
             return Err(Trouble::Gone);
         };
@@ -286,7 +328,7 @@ impl Outside for Cgroups {
         let Handle::Adopted(adopted) = &mut held.handle else {
             return Carried::OnlyWatching(held.limit);
         };
-        match adopted.apply(&Target::from(action)) {
+        match adopted.apply(&target_of(action)) {
             Ok(applied) => {
                 held.limit = limit_of(&applied.now);
                 match applied.held_by {
@@ -315,8 +357,14 @@ impl Outside for Cgroups {
         let each = each.take(PROBLEMS_MAX).cloned();
         let unjudged = self.terms.latency.problem(&self.questions.get());
         let latency = unjudged.into_iter().chain(self.questions.problems());
-        self.walk_problem.iter().cloned().chain(each).chain(latency).collect()
+        let first = self.walk_problem.iter().cloned().chain(self.changed_earlier());
+        first.chain(each).chain(latency).collect()
     }
+}
+
+/// What an action sets on a group.
+const fn target_of(action: &Action) -> Target {
+    Target { limit: Some(action.limit), weight: Some(action.weight), burst: Some(action.burst) }
 }
 
 /// The limit that these settings are.

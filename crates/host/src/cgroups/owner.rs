@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tracing::warn;
 use walras_cgroup::{Adopted, CgroupError, Settings};
-use walras_core::units::{Millicores, PodUid};
+use walras_core::units::{Millicores, WorkloadUid};
 
 use super::handle::Handle;
 use super::{Cgroups, Fresh, Held, LOOKS_PER_ROUND, Standing, limit_of};
@@ -55,7 +55,7 @@ impl Cgroups {
     pub(super) fn compare(&mut self, changes: &mut Vec<Change>) {
         let count = self.held.len().div_ceil(LOOKS_PER_ROUND);
         let from = self.next_compared.take();
-        let start = |uid: &PodUid| from.as_ref().is_some_and(|from| uid < from);
+        let start = |uid: &WorkloadUid| from.as_ref().is_some_and(|from| uid < from);
         let (mut emptied, mut owned) = (Vec::new(), std::mem::take(&mut self.overtaken));
         let mut rest = self.held.iter_mut().skip_while(|(uid, _)| start(uid));
         for (uid, held) in rest.by_ref().take(count) {
@@ -75,7 +75,7 @@ impl Cgroups {
                     }
                 }
                 Err(error) if error.is_gone() => {}
-                Err(error) => warn!("it cannot be told whether somebody changed it: {error}"),
+                Err(error) => warn!("it cannot be told whether its owner changed it: {error}"),
             }
         }
         self.next_compared = rest.next().map(|(uid, _)| uid.clone());
@@ -91,12 +91,12 @@ impl Cgroups {
         match adopted.take_owners_change(&mut self.store) {
             Ok(_) => {}
             Err(error) if error.is_gone() => {}
-            Err(error) => warn!("it cannot be told whether somebody changed it: {error}"),
+            Err(error) => warn!("it cannot be told whether its owner changed it: {error}"),
         }
     }
 
     /// Every workload whose owner changed it is here anew, with what it came with now.
-    fn tell_owned(&mut self, owned: BTreeMap<PodUid, ByOwner>, changes: &mut Vec<Change>) {
+    fn tell_owned(&mut self, owned: BTreeMap<WorkloadUid, ByOwner>, changes: &mut Vec<Change>) {
         for (uid, ByOwner { from, to, in_force }) in owned {
             let Some(held) = self.held.remove(&uid) else { continue };
             let Held { handle, adoption, told, user, .. } = held;
@@ -106,7 +106,7 @@ impl Cgroups {
     }
 
     /// A group without processes has what it came with, and may be a workload again.
-    fn let_go_of_empty(&mut self, uid: &PodUid) {
+    fn let_go_of_empty(&mut self, uid: &WorkloadUid) {
         let Some(held) = self.held.remove(uid) else { return };
         self.judged.insert(held.identity, (Standing::Empty, self.looks));
         if let Handle::Adopted(mut adopted) = held.handle

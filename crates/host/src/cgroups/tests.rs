@@ -267,3 +267,27 @@ fn whoever_sets_back_what_it_came_with_changes_nothing() {
     ground.stop();
     assert_eq!(ground.quota("walras/a"), Some(50));
 }
+
+#[test]
+fn what_a_machine_is_permitted_is_its_right_and_its_cap() {
+    let mut ground = Ground::new("");
+    ground.make("walras/vm-db");
+    ground.make("walras/other");
+    ground.look();
+    assert_eq!(ground.owned(), [""; 0]);
+    ground.permit(&[("walras/vm-db", 1000)]);
+    ground.look();
+    assert_eq!(ground.owned(), ["walras/vm-db has a right to 1000m of 1000m"]);
+    // Told once, and again when it is another one.
+    ground.look();
+    ground.permit(&[("walras/vm-db", 2000)]);
+    ground.look();
+    let told = "walras/vm-db has a right to 2000m of 2000m";
+    assert_eq!(ground.owned().last(), Some(&told));
+    assert_eq!(ground.owned().len(), 2);
+    // Without a permit it is a workload like every other.
+    ground.permit(&[]);
+    ground.look();
+    assert_eq!(ground.owned().len(), 3);
+    assert!(ground.owned()[2].starts_with("walras/vm-db has a right to 0m of"));
+}

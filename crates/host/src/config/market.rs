@@ -29,7 +29,7 @@ pub(super) fn take(root: &mut Fields<'_>, mut profile: Profile) -> Profile {
     }
     for (key, error) in refused {
         match error {
-            // Whoever collects the problems says so of every key that is not known.
+            // The collector of problems says so of every key that is not known.
             SettingError::Unknown { .. } => {}
             SettingError::WrongKind { .. }
             | SettingError::OutOfRange { .. }

@@ -30,7 +30,7 @@ use walras_node::log;
 use walras_node::signal::{self, Asked};
 
 use self::reload::Watched;
-use crate::cgroups::{Cgroups, Terms, restore_left_behind};
+use crate::cgroups::{self, Caps, Cgroups, Check, Terms, restore_left_behind};
 use crate::config::{Config, ConfigError, Overrides};
 
 /// So many files may have to be open: a few for each workload.
@@ -73,13 +73,32 @@ pub enum HostError {
     /// Signals cannot be heard.
     #[error("signals cannot be heard: {0}")]
     Signals(std::io::Error),
+    /// What is to run beside the daemon cannot start.
+    #[error("{0}")]
+    Beside(String),
 }
 
-/// Runs the daemon until it is told to stop.
+/// What ends something that runs beside the daemon.
+pub type End = Box<dyn FnOnce()>;
+
+/// What something that runs beside the daemon may read and fill.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// What is told of the machine and its workloads.
+    pub board: Arc<Board>,
+    /// What some workloads are permitted by others than the market.
+    pub caps: Arc<Caps>,
+}
+
+/// Runs the daemon until it is told to stop, and beside it what `beside` starts, which may read and
+/// fill what is around it. That is started last, once nothing else can go wrong, and ended first.
 ///
 /// # Errors
-/// It cannot start. Nothing was changed then.
-pub fn run(options: &Options) -> Result<(), HostError> {
+/// It cannot start, and nothing runs beside it.
+pub fn run(
+    options: &Options,
+    beside: impl FnOnce(&Around) -> Result<End, String>,
+) -> Result<(), HostError> {
     let config = Config::load(options.config.as_deref(), &options.overrides)?;
     log::start(config.log_level, config.log_format, &[]);
     let _lock = Lock::take(&config.run_dir)?;
@@ -95,12 +114,13 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     let asked = signal::listen().map_err(HostError::Signals)?;
     let open_files = allow_open_files(OPEN_FILES);
     debug!(open_files, "files that may be open");
-    let originals = begin(&layout, &mut store, originals)?;
+    let originals = begin(&layout, &mut store, originals, config.act)?;
     let tables = store.tables()?;
     let origin = origin(&config);
     let recorder = recorder(&config, origin)?;
     let node = Node::new(capacity(&config), config.profile.clone());
     let outside = Cgroups::new(layout, terms(&config), store, originals, origin);
+    let around = Around { board: Arc::clone(&board), caps: outside.caps() };
     let mut drive = Drive::new(node, outside, Arc::clone(&board), config.look_interval);
     if let Some(recorder) = recorder {
         drive.record_to(recorder);
@@ -108,8 +128,9 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     for (workload, saved) in tables {
         drive.restore_table(workload, &saved);
     }
+    let end = beside(&around).map_err(HostError::Beside)?;
     info!(
-        address = %server.address(), acting = config.act, profile = config.profile.name.name(),
+        address = %server.address(), page = %format_args!("http://{}", server.address()), acting = config.act, profile = config.profile.name.name(),
         capacity = %capacity(&config), "walras host is running"
     );
     if let Some(probes) = &probes {
@@ -119,6 +140,7 @@ pub fn run(options: &Options) -> Result<(), HostError> {
     let mut running = Running { options, config, board, drive, keeper, judging: None, asked };
     running.judge();
     running.run();
+    end();
     server.stop();
     drop(probes);
     Ok(())
@@ -139,6 +161,16 @@ pub fn restore_only(options: &Options) -> Result<usize, HostError> {
     let restored = restore_left_behind(&layout, &mut store, originals);
     store.stopped()?;
     Ok(restored)
+}
+
+/// Reads the configuration and looks at the machine as a daemon would; changes nothing, and needs
+/// no lock: a daemon may be running.
+///
+/// # Errors
+/// The configuration is wrong, or there are no cgroups to be found.
+pub fn check(options: &Options) -> Result<Check, HostError> {
+    let config = Config::load(options.config.as_deref(), &options.overrides)?;
+    Ok(cgroups::check(Layout::of_this_machine()?, terms(&config))?)
 }
 
 /// A daemon at work.
@@ -163,6 +195,7 @@ impl Running<'_> {
             if !ready {
                 ready = true;
                 notify.ready(if self.config.act { "sizing" } else { "only watching" });
+                self.tell_first_look();
             }
             notify.alive();
             self.hear();
@@ -181,7 +214,24 @@ impl Running<'_> {
         self.stop();
     }
 
-    /// Starts to ask Prometheus, if there is one and nobody asks it yet.
+    /// What was found, where it was looked for, and where to see more: the first thing a person
+    /// wants to know, also where there is nothing.
+    fn tell_first_look(&mut self) {
+        let count = self.drive.node().workloads().count();
+        let places = self.config.adopt.places().join(", ");
+        let does = if self.config.act {
+            "limits change from now on; a stop gives them back, unless restore = false"
+        } else {
+            "only watching: nothing is changed without --act"
+        };
+        info!(
+            workloads = count,
+            looked_for = places,
+            "{count} workloads found; `walras host --check` says why others are left alone; {does}"
+        );
+    }
+
+    /// Starts to ask Prometheus, if there is one and it is not asked yet.
     fn judge(&mut self) {
         if self.config.latency.url.is_none() || self.judging.is_some() {
             return;
@@ -271,6 +321,13 @@ impl Running<'_> {
             let count = outside.restore_all();
             info!("{count} workloads have back what they came with");
         }
+        let changed = outside.changed_count();
+        if changed > 0 {
+            info!(
+                "{changed} workloads keep what was set; `walras host --restore-only` gives back \
+                 what they came with"
+            );
+        }
         if let Err(error) = outside.store().stopped() {
             warn!("{error}");
         }
@@ -278,15 +335,16 @@ impl Running<'_> {
     }
 }
 
-/// Marks the start, and gives back what a killed daemon left behind. Returns what is still on
-/// record.
+/// Marks the start, and gives back what a killed daemon left behind, unless nothing is to be
+/// written. Returns what is still on record.
 fn begin(
     layout: &Layout,
     store: &mut Store,
     originals: Vec<Original>,
+    act: bool,
 ) -> Result<Vec<Original>, HostError> {
     match store.started()? {
-        LastEnd::Crashed => {
+        LastEnd::Crashed if act => {
             let count = originals.len();
             let restored = restore_left_behind(layout, store, originals);
             if count > 0 {
@@ -295,7 +353,7 @@ fn begin(
             Ok(store.originals(layout.boot())?)
         }
         // Who is gone is found out by the first look, which does not take every error for that.
-        LastEnd::Clean => Ok(originals),
+        LastEnd::Crashed | LastEnd::Clean => Ok(originals),
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 use walras_node::latency::{Question, SettingNames, Target};
 
 use crate::adopt::Source;
@@ -11,7 +11,7 @@ use crate::adopt::Source;
 /// How latency is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LatencyTerms {
-    /// Where Prometheus answers; nobody judges where nothing is said.
+    /// Where Prometheus answers; nothing is judged where that is not said.
     pub url: Option<String>,
     /// What it is asked; `$name`, `$uid` and `$kind` are replaced.
     pub query: String,
@@ -23,7 +23,7 @@ pub struct LatencyTerms {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
     /// Its identity: its path.
-    pub uid: PodUid,
+    pub uid: WorkloadUid,
     /// What a person calls it.
     pub name: String,
     /// Where it comes from.
@@ -38,8 +38,8 @@ impl LatencyTerms {
         SettingNames { url: "prometheus_url", query: "prometheus_query" };
 
     /// What Prometheus is asked where nothing is said: the latency that 99 of 100 requests stay
-    /// below. Whoever scrapes a service by hand calls it by its name, as its job. A rate takes two
-    /// samples, and a Prometheus that nobody told otherwise takes one a minute.
+    /// below. A service that is scraped by hand has its name as its job. A rate takes two
+    /// samples, and Prometheus takes one a minute unless told otherwise.
     pub const DEFAULT_QUERY: &str = "histogram_quantile(0.99, sum by (le) (rate(\
         http_request_duration_seconds_bucket{job=\"$name\"}[2m])))";
 
@@ -58,7 +58,7 @@ impl LatencyTerms {
         Question { url: self.url.clone(), query: self.query.clone(), targets }
     }
 
-    /// What a person should know who gave targets and named nobody to ask.
+    /// What a person should know who gave targets and no Prometheus to ask.
     #[must_use]
     pub fn problem(&self, question: &Question) -> Option<String> {
         let first = question.targets.first().filter(|_| self.url.is_none())?;
@@ -67,7 +67,7 @@ impl LatencyTerms {
             many => format!("targets of {} and {} more", first.name, many - 1),
         };
         let SettingNames { url, .. } = Self::SETTINGS;
-        Some(format!("{url}: is not set, so nobody judges the latency {whose}"))
+        Some(format!("{url}: is not set, so Walras cannot judge the latency {whose}"))
     }
 }
 

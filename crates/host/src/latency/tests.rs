@@ -9,7 +9,7 @@ fn terms(text: &str) -> LatencyTerms {
 
 fn workload() -> Judged {
     Judged {
-        uid: PodUid::new("system.slice/docker-1.scope"),
+        uid: WorkloadUid::new("system.slice/docker-1.scope"),
         name: "web".to_owned(),
         source: Source::Docker,
         target_ms: 100.0,
@@ -47,17 +47,17 @@ fn the_query_and_the_factor_can_be_set() {
 }
 
 #[test]
-fn a_target_that_nobody_judges_is_told_of() {
+fn a_target_that_is_not_judged_is_told_of() {
     let nowhere = terms("");
     let question = nowhere.question([workload()]);
     assert_eq!(question.url, None);
     assert_eq!(
         nowhere.problem(&question).unwrap(),
-        "prometheus_url: is not set, so nobody judges the latency target of web"
+        "prometheus_url: is not set, so Walras cannot judge the latency target of web"
     );
     let two = nowhere.question([workload(), workload()]);
     let told = nowhere.problem(&two).unwrap();
-    assert!(told.ends_with("judges the latency targets of web and 1 more"), "{told}");
+    assert!(told.ends_with("judge the latency targets of web and 1 more"), "{told}");
     assert_eq!(nowhere.problem(&nowhere.question([])), None);
     let somewhere = terms("prometheus_url = \"http://p:9090\"");
     assert_eq!(somewhere.problem(&somewhere.question([workload()])), None);

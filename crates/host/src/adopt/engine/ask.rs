@@ -46,7 +46,7 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Somebody who may ask.
+    /// A client of the engine's socket.
     ///
     /// # Errors
     /// There is nothing to wait with.
@@ -79,7 +79,7 @@ impl Asker {
 /// Asks for one container.
 ///
 /// # Errors
-/// Nobody answers, for this reason.
+/// The engine does not answer, for this reason.
 async fn inspect(socket: &Path, id: &str) -> Result<Answer, String> {
     let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
     let in_words = |error: hyper::Error| error.to_string();

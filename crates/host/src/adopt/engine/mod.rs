@@ -1,9 +1,9 @@
 //! Asks container engines what a container says about itself.
 //!
 //! The engine itself is asked, over its socket: it knows its containers wherever it keeps them. Its
-//! files are read where nobody answers. What neither tells is unknown, and that is told: whoever
-//! may have asked to be left alone is left alone. All of it happens in a thread of its own, because
-//! an engine may take its time and the loop has none.
+//! files are read where the engine does not answer. What neither tells is unknown, and that is
+//! told: a container that may have asked to be left alone is left alone. All of it happens in a
+//! thread of its own, because an engine may take its time and the loop has none.
 
 mod ask;
 mod files;
@@ -20,7 +20,7 @@ use super::{AdoptRules, Marks, Seen, Source};
 
 use self::ask::{Answer, Asker};
 
-/// More answers than this are not kept for somebody to come and take them.
+/// More answers than this are not kept until they are fetched.
 const ANSWERS_MAX: usize = 10_000;
 
 /// What a workload says about itself, as far as that can be found out.
@@ -28,11 +28,11 @@ const ANSWERS_MAX: usize = 10_000;
 pub enum Told {
     /// This.
     Marks(Marks),
-    /// Nobody could tell, for this reason.
+    /// It could not be found out, for this reason.
     Unknown(String),
 }
 
-/// Whoever asks the engines. It stops when dropped.
+/// The thread that asks the engines. It stops when dropped.
 #[derive(Debug)]
 pub struct Engines {
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Desk {
     questions: VecDeque<Question>,
-    /// Containers that somebody asked about and nobody answered yet.
+    /// Containers that were asked about, without an answer yet.
     asked: BTreeSet<Container>,
     answers: BTreeMap<Container, Told>,
     stop: bool,

@@ -9,7 +9,7 @@ use walras_cgroup::{BootId, Layout, Version};
 use walras_core::node::{Action, Why};
 use walras_core::profile::CapRule;
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::{Millicores, Moment, PodUid};
+use walras_core::units::{Millicores, Moment, WorkloadUid};
 
 use crate::cgroups::{Cgroups, Terms};
 use crate::config::{Config, Overrides};
@@ -143,6 +143,11 @@ impl Ground {
                     assert_eq!(to, came);
                     self.owned.push(format!("{uid} from {from} to {to}"));
                 }
+                Change::Permitted(arrival) => {
+                    let bounds = arrival.facts.bounds;
+                    let (uid, min, max) = (arrival.facts.uid, bounds.min(), bounds.max());
+                    self.owned.push(format!("{uid} has a right to {min} of {max}"));
+                }
                 Change::Limited(..) | Change::Took(_) | Change::Late(..) => {}
             }
         }
@@ -168,7 +173,7 @@ impl Ground {
 
     /// Sets a limit as the loop does.
     pub(super) fn set_limit(&mut self, path: &str, milli: u64) -> Set {
-        let uid = PodUid::new(path);
+        let uid = WorkloadUid::new(path);
         let carried = self.outside.carry_out(&action(uid.clone(), milli));
         if carried == Carried::Gone {
             self.held.retain(|held| *held != uid.as_str());
@@ -182,6 +187,13 @@ impl Ground {
     }
 
     /// What owners changed.
+    /// From now on this is permitted, and nothing else.
+    pub(super) fn permit(&self, permits: &[(&str, u64)]) {
+        let caps =
+            permits.iter().map(|(path, milli)| ((*path).to_owned(), Millicores::new(*milli)));
+        self.outside.caps().set(caps.collect());
+    }
+
     pub(super) fn owned(&self) -> Vec<&str> {
         self.owned.iter().map(String::as_str).collect()
     }
@@ -214,8 +226,8 @@ fn layout(root: &tempfile::TempDir) -> Layout {
     Layout::at(Version::V2, root.path().to_path_buf(), root.path().to_path_buf())
 }
 
-/// What the loop says when it raises a pod to `milli`.
-fn action(uid: PodUid, milli: u64) -> Action {
+/// What the loop says when it raises a workload to `milli`.
+fn action(uid: WorkloadUid, milli: u64) -> Action {
     Action {
         uid,
         limit: Millicores::new(milli),
