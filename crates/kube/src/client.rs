@@ -12,6 +12,8 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use kube::{Client, Config};
 
+use crate::names::fnv;
+
 /// The client library's modules that warn of every failed try, with all fields of the answer. We
 /// say the same once, in words.
 pub const TOLD_BY_CALLER: [&str; 1] = ["kube_runtime::watcher"];
@@ -23,6 +25,16 @@ const CONNECT: Duration = Duration::from_secs(5);
 const READ: Duration = Duration::from_secs(295);
 /// How long one watch lasts at most, in seconds.
 pub const WATCH_S: u32 = 290;
+
+/// How the agent of `node` watches what its node has of a kind: few objects, all in one answer,
+/// which the API server has at hand; a list in pages would go through those of the whole cluster. A
+/// watch lasts for another time on each node, so that agents that began together do not go on
+/// together.
+#[must_use]
+pub fn short_list(node: &str) -> watcher::Config {
+    let sooner = u32::try_from(fnv(node.as_bytes()) % u64::from(WATCH_S / 3)).unwrap_or(0);
+    watcher::Config { page_size: None, ..watcher::Config::default().timeout(WATCH_S - sooner) }
+}
 
 /// Why the API server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +104,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     config.connect_timeout = Some(CONNECT);
     config.read_timeout = Some(READ);
     config.write_timeout = Some(CONNECT);
-    // Whoever asks knows best when to ask again, and tells the user meanwhile.
+    // The caller knows best when to ask again, and tells the user meanwhile.
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
@@ -101,6 +113,15 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
 mod tests {
     use super::*;
     use std::io;
+
+    #[test]
+    fn watches_of_many_nodes_end_at_many_times_and_their_lists_are_not_cut() {
+        let ends = (0..200).map(|node| short_list(&format!("node-{node}")).timeout.unwrap());
+        let ends: std::collections::BTreeSet<u32> = ends.collect();
+        assert!(ends.len() > 50, "{ends:?}");
+        assert!(ends.iter().all(|end| (WATCH_S * 2 / 3..=WATCH_S).contains(end)), "{ends:?}");
+        assert_eq!(short_list("node-1").page_size, None);
+    }
 
     fn forbidden() -> Box<Status> {
         let text = r#"{"status": "Failure", "message": "pods is forbidden", "reason": "Forbidden",

@@ -14,5 +14,6 @@ pub mod names;
 mod pause;
 pub mod plugin;
 pub mod pod;
+pub mod scheduler;
 pub mod settings;
 mod time;

@@ -1,7 +1,7 @@
 //! Every name that a user of Kubernetes may type or meet: annotations, labels, objects, managers.
 //!
-//! Names that begin with `mbcas.io` are those of the predecessor, so that its users change nothing;
-//! what is new begins with `walras.dev`.
+//! Names that begin with `mbcas.io` and `kubeattention.io` are those of the predecessors, so that
+//! their users change nothing; what is new begins with `walras.dev`.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ pub const MAX_PRIORITY: &str = "walras.dev/max-priority";
 pub const NATURE: &str = "walras.dev/nature";
 /// What may be changed of a pod, or of every pod of a namespace: see [`crate::pod::Mode`].
 pub const MODE: &str = "walras.dev/mode";
-/// What the mode was before somebody paused; an empty text where none was said.
+/// What the mode was before the pause; an empty text where none was said.
 pub const MODE_BEFORE_PAUSE: &str = "walras.dev/mode-before-pause";
 /// What a pod came with, as JSON; written before it is first resized.
 pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
@@ -47,11 +47,49 @@ pub const ORIGINAL_RESOURCES: &str = "walras.dev/original-resources";
 /// the agent of the node need not watch autoscalers: see [`crate::pod::mark_of`].
 pub const AUTOSCALER: &str = "walras.dev/autoscaler";
 
+/// What a pod spends its time on, such as `cpu-bound`; an annotation or a label.
+pub const WORKLOAD_TYPE: &str = "kubeattention.io/workload-type";
+/// How much depends on a pod, such as `high`; an annotation or a label.
+pub const CRITICALITY: &str = "kubeattention.io/criticality";
+/// The node that scored best for a pod when it was placed.
+pub const RECOMMENDED_NODE: &str = "kubeattention.io/recommended-node";
+/// What that node scored, from 0 to 100.
+pub const SCORE: &str = "kubeattention.io/score";
+/// How much the model trusts that, from 0 to 1.
+pub const CONFIDENCE: &str = "kubeattention.io/confidence";
+/// Why it scored so, in words.
+pub const REASONING: &str = "kubeattention.io/reasoning";
+/// Whether scores steered the placement.
+pub const PLACEMENT_MODE: &str = "kubeattention.io/mode";
+/// When nodes were scored.
+pub const PLACEMENT_TIME: &str = "kubeattention.io/time";
+/// Whether the pod was put on the recommended node: `match` or `differ`.
+pub const DECISION: &str = "kubeattention.io/decision";
+/// The node that it was put on.
+pub const ACTUAL_NODE: &str = "kubeattention.io/actual-node";
+/// The node on which a pod would be better off.
+pub const REBALANCE_TARGET: &str = "kubeattention.io/rebalance-target";
+/// By how many points.
+pub const REBALANCE_DELTA: &str = "kubeattention.io/rebalance-delta";
+/// Why, in words.
+pub const REBALANCE_REASON: &str = "kubeattention.io/rebalance-reason";
+/// When that was found.
+pub const REBALANCE_TIMESTAMP: &str = "kubeattention.io/rebalance-timestamp";
+/// `"false"` keeps a pod where it is, whatever its node scores.
+pub const REBALANCE: &str = "walras.dev/rebalance";
+
+/// The audience of the tokens by which agents prove themselves to schedulers.
+pub const SCHEDULER_AUDIENCE: &str = "walras-scheduler";
+/// The service account of agents.
+pub const AGENT_ACCOUNT: &str = "walras-agent";
+
 /// The node whose agent wrote an object; a label.
 pub const NODE: &str = "walras.dev/node";
 
 /// The field manager of the agent.
 pub const AGENT_MANAGER: &str = "walras-agent";
+/// The field manager of the scheduler.
+pub const SCHEDULER_MANAGER: &str = "walras-scheduler";
 /// The field manager of the controller.
 pub const CONTROLLER_MANAGER: &str = "walras-controller";
 

@@ -28,7 +28,7 @@ pub(crate) struct Rests {
 // === impl Rests ===
 
 impl Rests {
-    /// Somebody who never failed.
+    /// A task that has not failed yet.
     pub(crate) fn new() -> Self {
         Self { failures: 0, random: Rng::from_seed(RandomState::new().build_hasher().finish()) }
     }

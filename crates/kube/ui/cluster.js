@@ -133,7 +133,8 @@ function tellCount() {
   const { state } = page;
   if (!state) return;
   const all = state.allocations.length;
-  say(at("count"), pods.shown === all ? `${all}` : `${pods.shown} of ${all}`);
+  const more = state.left_out ? `, and ${state.left_out} more that are not shown` : "";
+  say(at("count"), (pods.shown === all ? `${all}` : `${pods.shown} of ${all}`) + more);
   at("empty").hidden = pods.shown > 0;
   say(at("empty"), nothing(state));
 }

@@ -10,9 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use walras_cgroup::{
-    Adopted, Applied, CgroupError, CgroupPath, Group, Layout, Original, Settings, Target,
-};
+use walras_cgroup::{CgroupError, CgroupPath, Layout, Limited, Settings, Supervised, Target};
 use walras_core::parse::CpuMax;
 use walras_core::units::{Millicores, Span};
 
@@ -40,8 +38,7 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Direct {
     parts: Parts,
-    adopted: Adopted,
-    bursting: bool,
+    groups: Supervised,
 }
 
 /// What was written to groups, and has to be taken back some day.
@@ -65,27 +62,40 @@ impl Direct {
     /// # Errors
     /// A group is gone or cannot be read.
     pub fn open(layout: &Layout, parts: Parts) -> Result<Self, CgroupError> {
-        let adopted = adopt(layout, &parts, |part, now| due(part, now, false))?;
-        Ok(Self { parts, adopted, bursting: false })
+        let groups = parts.open(layout)?;
+        Ok(Self { parts, groups })
     }
 
     /// Sets the limit of the pod, and of each container its part of it.
     ///
     /// # Errors
     /// A group is gone, or the kernel refuses a value.
-    pub fn apply(
-        &mut self,
-        layout: &Layout,
-        limit: Millicores,
-        burst: Millicores,
-    ) -> Result<Applied, CgroupError> {
+    pub fn apply(&self, limit: Millicores, burst: Millicores) -> Result<Limited, CgroupError> {
         let burst = burst.min(self.parts.pod.least);
         let bursting = burst > Millicores::ZERO;
-        if bursting != self.bursting {
-            self.adopted = adopt(layout, &self.parts, |part, now| due(part, now, bursting))?;
-            self.bursting = bursting;
+        let target = Target { limit: Some(limit), weight: None, burst: Some(burst) };
+        self.groups.apply(&target, self.parts.each(|part, now| due(part, now, bursting)))
+    }
+}
+
+// === impl Parts ===
+
+impl Parts {
+    /// Opens the groups that are there. The news that a container is gone comes from the API
+    /// server.
+    fn open(&self, layout: &Layout) -> Result<Supervised, CgroupError> {
+        Supervised::open(layout, &self.pod.path, self.containers.iter().map(|part| &part.path))
+    }
+
+    /// What `says` makes of each group's settings.
+    fn each(
+        &self,
+        says: impl Fn(&Part, &Settings) -> Settings,
+    ) -> impl Fn(&CgroupPath, &Settings) -> Settings {
+        move |path, now| {
+            let mut parts = std::iter::once(&self.pod).chain(&self.containers);
+            parts.find(|part| part.path == *path).map_or(*now, |part| says(part, now))
         }
-        self.adopted.apply(&Target { limit: Some(limit), weight: None, burst: Some(burst) })
     }
 }
 
@@ -111,7 +121,7 @@ impl Left {
     }
 
     /// Takes what a group was found with for written here: the quota if that is said, and the burst
-    /// buffer, since nobody else sets one.
+    /// buffer, since the kubelet sets none.
     pub fn found(&mut self, path: &CgroupPath, now: &Settings, quota: bool) {
         let bursts = now.burst.is_some_and(|burst| burst > Span::ZERO);
         if quota || bursts {
@@ -147,8 +157,7 @@ impl Left {
 /// # Errors
 /// The pod's group is gone, or the kernel refuses a value.
 pub fn take_back(layout: &Layout, parts: &Parts, left: &Left) -> Result<(), CgroupError> {
-    let mut adopted = adopt(layout, parts, |part, now| left.taken_back(part, now))?;
-    adopted.restore().map(drop)
+    parts.open(layout)?.set(parts.each(|part, now| left.taken_back(part, now)))
 }
 
 /// Makes burst buffers as small as the kubelet may want them next, and changes nothing else.
@@ -156,36 +165,10 @@ pub fn take_back(layout: &Layout, parts: &Parts, left: &Left) -> Result<(), Cgro
 /// # Errors
 /// The pod's group is gone, or the kernel refuses a value.
 pub fn cap_bursts(layout: &Layout, parts: &Parts) -> Result<(), CgroupError> {
-    let mut adopted = adopt(layout, parts, |part, now| Settings {
+    parts.open(layout)?.set(parts.each(|part, now| Settings {
         burst: now.burst.map(|burst| burst.min(quota_of(part.least, now.max.period))),
         ..*now
-    })?;
-    adopted.restore().map(drop)
-}
-
-/// The pod's group and those of its containers, where each is to end up with what `wanted` says.
-fn adopt(
-    layout: &Layout,
-    parts: &Parts,
-    wanted: impl Fn(&Part, &Settings) -> Settings,
-) -> Result<Adopted, CgroupError> {
-    let original = |part: &Part| {
-        let group = Group::open(layout, &part.path)?;
-        let settings = wanted(part, &group.settings()?);
-        let (path, identity) = (group.path().clone(), group.identity());
-        Ok((group, Original { path, identity, settings, inner: Vec::new() }))
-    };
-    let mut inner = Vec::new();
-    for part in &parts.containers {
-        match original(part) {
-            Ok((_, original)) => inner.push(original),
-            // The news that a container is gone comes from the API server.
-            Err(CgroupError::Gone { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let (group, pod) = original(&parts.pod)?;
-    group.adopt_again(Original { inner, ..pod })
+    }))
 }
 
 /// What a group should have by its limit, with as large a burst buffer as may be or none.

@@ -1,7 +1,7 @@
 //! The thread that talks to the API server, so that the loop never waits for it.
 //!
-//! It watches, writes PodAllocations, loads and saves what was learned, and asks Prometheus. What
-//! it finds is left where the loop looks for it.
+//! It watches, writes PodAllocations, loads and saves what was learned, asks Prometheus, and tells
+//! schedulers how the node is. What it finds is left where the loop looks for it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,12 @@ use kube::Client;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{oneshot, watch};
 use tracing::{debug, info, warn};
+use walras_node::board::Board;
 use walras_node::latency::{self, Questions, Rhythm, Verdict};
 
 use super::pods::{self, Scope, World};
 use super::publish::{self, Outbox};
+use super::report::{self, ReportTo};
 use super::tables::{self, Tables};
 use crate::client::{ConnectError, connect, words};
 
@@ -46,6 +48,8 @@ pub struct Asked {
     pub keep_tables: bool,
     /// Whether anything is written.
     pub write: bool,
+    /// Which scheduler is told what the board says of the node, if one is.
+    pub report: Option<(ReportTo, Arc<Board>)>,
 }
 
 /// The thread at work.
@@ -110,13 +114,24 @@ impl Link {
     /// Ends the thread, after it has tried once to save `last`.
     pub fn stop(mut self, last: Option<Tables>) {
         if let Some(stop) = self.stop.take() {
-            // If nobody listens, it has ended already.
+            // If there is no receiver, it has ended already.
             stop.send(last).ok();
         }
         if let Some(thread) = self.thread.take() {
             // If it panicked, it has told so, and nothing is left to be ended.
             thread.join().ok();
         }
+    }
+}
+
+#[cfg(test)]
+impl Link {
+    /// One whose thread has a fault.
+    pub(super) fn broken() -> Self {
+        let (saves, _) = watch::channel(None);
+        let ((_, loaded), (_, verdicts)) = (mpsc::channel(), mpsc::channel());
+        let thread = thread::spawn(|| panic!("a fault, on purpose"));
+        Self { saves, loaded, verdicts, stop: None, thread: Some(thread) }
     }
 }
 
@@ -150,10 +165,15 @@ impl Work {
                 }
             };
             let judging = latency::run(shared.questions, judged, Rhythm::USUAL);
-            let work = async { tokio::join!(watching, writing, learning, judging) };
-            // Without an answer there is nobody left who would have told, and nothing to save.
+            let reporting = async {
+                if let Some((to, board)) = asked.report {
+                    report::report(to, kept.node.clone(), board).await;
+                }
+            };
+            let work = async { tokio::join!(watching, writing, learning, judging, reporting) };
+            // Without an answer the thread is gone, and there is nothing to save.
             let last = tokio::select! {
-                ((), (), (), ()) = work => None,
+                ((), (), (), (), ()) = work => None,
                 last = stopped => last.unwrap_or_default(),
             };
             if let Some(last) = last.filter(|_| asked.write) {

@@ -13,6 +13,7 @@ pub mod outside;
 pub mod params;
 pub mod pods;
 pub mod publish;
+pub mod report;
 mod running;
 pub mod sample;
 mod settle;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracing::{debug, info};
-use walras_cgroup::{LayoutError, allow_open_files};
+use walras_cgroup::{Layout, LayoutError, allow_open_files};
 use walras_core::node::Node;
 use walras_core::units::{Moment, Span};
 use walras_node::board::{Board, Identity};
@@ -42,6 +43,7 @@ use self::outside::{Kubernetes, Terms};
 use self::pods::{Scope, World};
 use self::publish::Outbox;
 pub(crate) use self::publish::Pace;
+pub use self::report::ReportTo;
 pub use self::running::LinkEnded;
 use self::running::Running;
 use crate::client::TOLD_BY_CALLER;
@@ -89,7 +91,23 @@ pub struct Options {
     pub log_format: LogFormat,
     /// The version that is told.
     pub version: String,
+    /// Which scheduler is told how the node is, if one is.
+    pub report: Option<ReportTo>,
 }
+
+/// What is known to whatever runs beside an agent.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// What the agent tells.
+    pub board: Arc<Board>,
+    /// What the API server says of the node.
+    pub world: Arc<World>,
+    /// Where the node's control groups are.
+    pub layout: Layout,
+}
+
+/// What ends something that runs beside the agent.
+pub type End = Box<dyn FnOnce()>;
 
 /// Why there is no agent.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +130,9 @@ pub enum AgentError {
     /// Signals cannot be heard.
     #[error("signals cannot be heard: {0}")]
     Signals(io::Error),
+    /// What is to run beside the agent cannot start.
+    #[error("{0}")]
+    Beside(String),
     /// The file with the settings is wrong.
     #[error("{file}: {because}", file = .file.display())]
     Config {
@@ -131,14 +152,18 @@ pub fn default_listen() -> SocketAddr {
     SocketAddr::new(IpAddr::V4(address), PORT)
 }
 
-/// Runs the agent until it is told to stop.
+/// Runs the agent until it is told to stop, and beside it what `beside` starts, which is started
+/// last and ended first.
 ///
 /// # Errors
 /// It cannot start, and nothing was changed then; or a part of it has ended, and pods have back
 /// what the API server has for them.
-pub fn run(options: &Options) -> Result<(), AgentError> {
+pub fn run(
+    options: &Options,
+    beside: impl FnOnce(Around) -> Result<End, String>,
+) -> Result<(), AgentError> {
     log::start(options.log_level, options.log_format, &TOLD_BY_CALLER);
-    // Until the settings are known, the default holds and nobody is sized.
+    // Until the settings are known, the default holds and no pod is sized.
     let config = match &options.config {
         Some(file) => running::config_in(file)
             .map_err(|because| AgentError::Config { file: file.clone(), because })?,
@@ -161,7 +186,8 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     let origin = origin(&config);
     let recorder = recorder(options, &config, origin)?;
     let shared = shared(options, &config);
-    let link = Link::start(options.kubeconfig.as_deref(), asked_of(options), shared.clone())?;
+    let link =
+        Link::start(options.kubeconfig.as_deref(), asked_of(options, &board), shared.clone())?;
     let shelf = options.tables_dir.clone().map_or(Shelf::ApiServer, Shelf::Folder);
     let node = Node::new(cpus_online(), config.profile.clone());
     let terms = Terms {
@@ -171,18 +197,22 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         dry_run: options.dry_run,
     };
     let world = Arc::clone(&shared.world);
+    let around =
+        Around { board: Arc::clone(&board), world: Arc::clone(&world), layout: layout.clone() };
     let outside = Kubernetes::new(layout, terms, shared, origin);
     let mut drive = Drive::new(node, outside, Arc::clone(&board), LOOK_INTERVAL);
     if let Some(recorder) = recorder {
         drive.record_to(recorder);
     }
+    let end = beside(around).map_err(AgentError::Beside)?;
     info!(address = %server.address(), node = options.node, "walras agent is running");
     let ended = Running::new(options, shelf, board, drive, world).run(link, &asked);
+    end();
     server.stop();
     Ok(ended?)
 }
 
-fn asked_of(options: &Options) -> Asked {
+fn asked_of(options: &Options, board: &Arc<Board>) -> Asked {
     Asked {
         scope: Scope {
             node: options.node.clone(),
@@ -191,6 +221,7 @@ fn asked_of(options: &Options) -> Asked {
         },
         keep_tables: options.tables_dir.is_none(),
         write: !options.dry_run,
+        report: options.report.clone().map(|to| (to, Arc::clone(board))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The outside of a Kubernetes node: workloads are pods, and acting is a PodAllocation, which the
+//! The outside of a Kubernetes node: families are pods, and acting is a PodAllocation, which the
 //! controller carries out by resizing the pod in place.
 //!
 //! Where acting is `direct`, what is decided is written to the pod's control groups at once, and
@@ -20,11 +20,11 @@ use std::sync::Arc;
 use tracing::{debug, info};
 use walras_cgroup::Layout;
 use walras_core::demand::Sample;
-use walras_core::node::{Action, Allocatable, MachineSample, PodFacts};
+use walras_core::node::{Action, Allocatable, MachineSample, WorkloadFacts};
 use walras_core::profile::CapRule;
 use walras_core::resize::{self, Allocation};
-use walras_core::units::{Millicores, Moment, PodUid, Ratio, Span};
-use walras_node::board::{PodKind, PodLabel};
+use walras_core::units::{Millicores, Moment, Ratio, Span, WorkloadUid};
+use walras_node::board::{WorkloadKind, WorkloadLabel};
 use walras_node::drive::{Arrival, Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
 use walras_node::latency::Question;
 
@@ -69,13 +69,13 @@ pub struct Kubernetes {
     generation: u64,
     roster: Roster,
     /// Who is sized and was found.
-    held: BTreeMap<PodUid, Held>,
+    held: BTreeMap<WorkloadUid, Held>,
     /// Who is not, and was not given back everything yet.
-    owing: BTreeMap<PodUid, Held>,
+    owing: BTreeMap<WorkloadUid, Held>,
     /// Since when a pod's control group is looked for.
-    missing: BTreeMap<PodUid, Moment>,
+    missing: BTreeMap<WorkloadUid, Moment>,
     /// What was complained about, so that it is said once.
-    complained: BTreeMap<PodUid, Vec<String>>,
+    complained: BTreeMap<WorkloadUid, Vec<String>>,
     capacity: Millicores,
     price: Ratio,
     looks: u64,
@@ -124,7 +124,7 @@ impl Kubernetes {
 
     /// Other terms from now on. Every pod is let go of, and found again by the next look.
     pub fn set_terms(&mut self, terms: Terms) {
-        // Whoever is written under the new terms is written anew.
+        // Pods that are written under the new terms are written anew.
         self.give_back();
         self.finder = Finder::below(&terms.config.kubelet_root);
         let pace = Pace { interval: terms.config.write_interval, band: terms.config.min_change };
@@ -153,7 +153,7 @@ impl Kubernetes {
         let steps = resize::Rules::of(&self.terms.config.profile);
         let before = std::mem::replace(&mut self.roster, Roster::of(&seen, &rules, &steps));
         let Roster { set_aside, came_with, .. } = self.roster;
-        // Where idle CPU is measured, whoever is left alone takes what it uses.
+        // Where idle CPU is measured, a pod that is left alone takes what it uses.
         let set_aside = match self.terms.config.profile.cap_rule {
             CapRule::Grant | CapRule::Tight => set_aside,
             CapRule::Loose => Millicores::ZERO,
@@ -184,7 +184,8 @@ impl Kubernetes {
     }
 
     /// Tells the background who has a PodAllocation: who is sized, who gets back what it came with,
-    /// because the controller gives back by PodAllocations alone, and whom somebody else sizes.
+    /// because the controller gives back by PodAllocations alone, and who is sized by an
+    /// autoscaler.
     fn keep_allocations(&self) {
         // What the defaults leave alone may be sized by the configuration that is not known yet.
         if !self.terms.holds {
@@ -237,7 +238,7 @@ impl Kubernetes {
         self.let_go(changes);
         let now = self.now();
         let mut unfinished = Vec::new();
-        let uids: Vec<PodUid> = self.roster.sized.keys().cloned().collect();
+        let uids: Vec<WorkloadUid> = self.roster.sized.keys().cloned().collect();
         for uid in uids {
             let (pod, params) = self.roster.sized[&uid].clone();
             if let Some(held) = self.held.get_mut(&uid) {
@@ -286,7 +287,13 @@ impl Kubernetes {
     }
 
     /// Opens a pod's control groups. Nothing is written.
-    fn take(&mut self, uid: &PodUid, pod: &Arc<Pod>, params: Params, now: Moment) -> Option<Held> {
+    fn take(
+        &mut self,
+        uid: &WorkloadUid,
+        pod: &Arc<Pod>,
+        params: Params,
+        now: Moment,
+    ) -> Option<Held> {
         let path = self.finder.pod(&self.layout, uid.as_str(), params.qos, now);
         let opened = path
             .map(|path| Held::open(&self.layout, &path, pod, params, self.terms.config.actuation));
@@ -373,7 +380,7 @@ impl Outside for Kubernetes {
         changes
     }
 
-    fn sample(&mut self, uid: &PodUid, now: Moment) -> Result<Sample, Trouble> {
+    fn sample(&mut self, uid: &WorkloadUid, now: Moment) -> Result<Sample, Trouble> {
         let Some(held) = self.held.get_mut(uid) else {
             return Err(Trouble::Gone);
         };
@@ -414,13 +421,13 @@ impl Outside for Kubernetes {
     }
 }
 
-fn arrival(uid: &PodUid, held: &Held) -> Arrival {
+fn arrival(uid: &WorkloadUid, held: &Held) -> Arrival {
     let params = &held.params;
     info!(pod = held.label(), mode = %params.mode, "a pod is sized");
     Arrival {
-        facts: PodFacts {
+        facts: WorkloadFacts {
             uid: uid.clone(),
-            workload: Some(params.workload.clone()),
+            family: Some(params.family.clone()),
             bounds: params.bounds,
             weight: params.weight,
             limit: held.limit,
@@ -429,9 +436,9 @@ fn arrival(uid: &PodUid, held: &Held) -> Arrival {
             nature: params.nature,
             request_rule: params.request_rule,
         },
-        label: PodLabel {
+        label: WorkloadLabel {
             name: held.label(),
-            kind: PodKind::Kubernetes,
+            kind: WorkloadKind::Kubernetes,
             original_limit: params.original_limit,
             target_latency_ms: params.target_latency_ms,
         },

@@ -13,7 +13,7 @@ use walras_core::need::Bounds;
 use walras_core::profile::CapRule;
 use walras_core::request::RequestRule;
 use walras_core::resize::{self, Allocation, Autoscaler, UNLIMITED, one_step};
-use walras_core::units::{Millicores, Ratio, Weight, WorkloadKey};
+use walras_core::units::{FamilyKey, Millicores, Ratio, Weight};
 use walras_wire::settings::{cpu_from, latency_from};
 
 use super::find::Qos;
@@ -70,7 +70,7 @@ pub struct Params {
     /// What counts as its limit where it has none.
     pub unlimited: Millicores,
     /// What its learned table is kept under.
-    pub workload: WorkloadKey,
+    pub family: FamilyKey,
     /// The request it came with.
     pub original_request: Millicores,
     /// The limit it came with, if all its containers have one.
@@ -174,7 +174,7 @@ pub fn judge(pod: &Pod, namespace_mode: Option<&str>, rules: &Rules) -> Result<P
             CapRule::Grant | CapRule::Tight => bounds.max(),
             CapRule::Loose => Millicores::UNLIMITED,
         },
-        workload: workload(pod),
+        family: family(pod),
         original_request: originals.request(),
         original_limit: originals.limit(),
         request: views.iter().filter_map(|view| view.request.or(view.limit)).sum(),
@@ -202,7 +202,7 @@ pub fn request_of(pod: &Pod) -> Millicores {
     let of_containers: Vec<Millicores> =
         pod.lasting_containers().filter_map(of_container).collect();
     let sum = || of_containers.iter().copied().sum();
-    // What is said for the whole pod counts; its limit only where nobody has any request.
+    // What is said for the whole pod counts; its limit only where no container has a request.
     let whole = pod.spec.resources.as_ref();
     let whole_request = whole.and_then(|whole| cpu(&whole.requests));
     let whole_limit = whole.and_then(|whole| cpu(&whole.limits));
@@ -211,10 +211,10 @@ pub fn request_of(pod: &Pod) -> Millicores {
 }
 
 /// What `pod` is to get back: the sums of what its containers came with. Nothing where the mode
-/// says otherwise, or where nobody ever changed it.
+/// says otherwise, or where it was never changed.
 ///
-/// This goes by what the pod carries and not by whether it is sized: whoever opted out after a
-/// resize, or is left alone for another reason by now, gets it back like everybody else.
+/// This goes by what the pod carries and not by whether it is sized: a pod that opted out after a
+/// resize, or is left alone for another reason by now, gets it back like any other.
 #[must_use]
 pub fn to_give_back(
     pod: &Pod,
@@ -367,7 +367,7 @@ fn priority_from(thousandths: i64) -> Weight {
 
 /// Whose pods share what was learned: those of one owner with the same containers. A name that is
 /// fit for a key of a ConfigMap; no part of it can have an underscore.
-fn workload(pod: &Pod) -> WorkloadKey {
+fn family(pod: &Pod) -> FamilyKey {
     let owner = owner(pod);
     let (kind, name) = match &owner {
         None => ("Pod", pod.name()),
@@ -383,7 +383,7 @@ fn workload(pod: &Pod) -> WorkloadKey {
         key.truncate(KEY_LONGEST - hash.len());
         key += &hash;
     }
-    WorkloadKey::new(&key)
+    FamilyKey::new(&key)
 }
 
 /// An annotation's meaning; one without is complained about.

@@ -19,7 +19,7 @@ use tracing::{debug, info, warn};
 use walras_core::units::Millicores;
 
 use super::tenants::{NamespaceSays, Namespaces};
-use crate::client::{WATCH_S, watch_words};
+use crate::client::{short_list, watch_words};
 use crate::names;
 use crate::pause::Rests;
 use crate::pod::{Pod, disown, millicores};
@@ -27,6 +27,9 @@ use crate::pod::{Pod, disown, millicores};
 /// A watch that had trouble and has had none for so long works again, although nothing changed that
 /// it could tell of: whatever is wrong shows again within the time that a connection may take.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// Namespaces of a list that are read at a time.
+const PAGE: u32 = 500;
 
 /// The keys of a ConfigMap.
 pub type Data = BTreeMap<String, String>;
@@ -55,6 +58,7 @@ struct Seen {
     namespaces: Option<Arc<Namespaces>>,
     allocatable: Option<Millicores>,
     node_uid: Option<String>,
+    node_labels: BTreeMap<String, String>,
     /// The settings, where they were looked for: nothing if there are none.
     config: Option<Option<Data>>,
     config_generation: u64,
@@ -75,12 +79,8 @@ pub struct Scope {
 
 /// Watches everything, for as long as it is polled.
 pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
-    let of_node = watcher::Config::default()
-        .timeout(WATCH_S)
-        .fields(&format!("spec.nodeName={}", scope.node));
-    let named = |name: &str| {
-        watcher::Config::default().timeout(WATCH_S).fields(&format!("metadata.name={name}"))
-    };
+    let of_node = short_list(&scope.node).fields(&format!("spec.nodeName={}", scope.node));
+    let named = |name: &str| short_list(&scope.node).fields(&format!("metadata.name={name}"));
     let all = Api::<Pod>::all(client.clone());
     let pods = follow("pods", all, of_node, &world, disown, |seen, pods| {
         seen.pods = Some(pods);
@@ -95,6 +95,8 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
         |seen, nodes| {
             let node = nodes.values().next();
             seen.node_uid = node.and_then(|node| node.metadata.uid.clone());
+            let labels = node.and_then(|node| node.metadata.labels.clone());
+            seen.node_labels = labels.unwrap_or_default();
             let status = node.and_then(|node| node.status.as_ref()?.allocatable.as_ref());
             let cpu = status.and_then(|amounts| amounts.get("cpu"));
             match cpu.map(|cpu| millicores(&cpu.0)) {
@@ -121,11 +123,12 @@ pub async fn watch(client: Client, scope: Scope, world: Arc<World>) {
             .await;
         }
     };
-    tokio::join!(pods, node, config, watch_namespaces(client.clone(), &world));
+    tokio::join!(pods, node, config, watch_namespaces(client.clone(), &scope.node, &world));
 }
 
-async fn watch_namespaces(client: Client, world: &World) {
-    let config = watcher::Config::default().timeout(WATCH_S);
+async fn watch_namespaces(client: Client, node: &str, world: &World) {
+    // There may be many of them, so they are read in pages.
+    let config = short_list(node).page_size(PAGE);
     let stream = watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config);
     gather("namespaces", SILENCE, stream, world, NamespaceSays::read, |seen, namespaces| {
         // Most changes of namespaces say nothing that matters here.
@@ -278,6 +281,12 @@ impl World {
     /// The uid of the node, if it was seen.
     pub fn node_uid(&self) -> Option<String> {
         self.lock().node_uid.clone()
+    }
+
+    /// The labels of the node; none before it was seen.
+    #[must_use]
+    pub fn node_labels(&self) -> BTreeMap<String, String> {
+        self.lock().node_labels.clone()
     }
 
     /// Whether everything was seen once.

@@ -3,8 +3,8 @@
 //! The loop leaves wishes in the [`Outbox`] and never waits; a task in the background takes them
 //! out, one after the other, at a bounded pace. Only the newest wish of a pod counts. When the API
 //! server is away, it is tried again after longer and longer pauses that differ from node to node,
-//! and then at the same bounded pace, so that nothing is stampeded. What others change or delete is
-//! found by listing everything about once a minute, and written again.
+//! and then at the same bounded pace, so that nothing is stampeded. What there is of this node is
+//! watched by its label: what others change or delete is seen at once, and written again.
 
 mod outbox;
 
@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use futures_util::{Stream, StreamExt};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use serde_json::json;
 use tracing::{debug, info, warn};
@@ -21,9 +23,10 @@ use walras_core::units::{Millicores, Moment, Ratio};
 
 pub use self::outbox::{Desired, Job, Key, Outbox, Pace, Urgency};
 use self::outbox::{Next, Outcome, There, Whose};
-use crate::client::words;
+use crate::client::{short_list, watch_words, words};
 use crate::crd::{PodAllocation, PodAllocationSpec, name_of};
 use crate::names;
+use crate::pause::Rests;
 use crate::pod::Pod;
 
 /// How long one write may take.
@@ -40,14 +43,21 @@ pub fn key_of(pod: &Pod) -> Key {
     }
 }
 
-/// Writes what is in the outbox, for as long as it is polled.
+/// Watches what there is and writes what is in the outbox, for as long as it is polled.
 pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
     let label = names::node_label(&node);
+    let all = Api::<PodAllocation>::all(client.clone());
+    let of_node = short_list(&node).labels(&format!("{}={label}", names::NODE));
     let started = Instant::now();
     let now = || {
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         Moment::from_ms(ms)
     };
+    let watching = follow(watcher(all, of_node), &outbox, now);
+    tokio::join!(watching, write(&client, &label, &outbox, now));
+}
+
+async fn write(client: &Client, label: &str, outbox: &Outbox, now: impl Fn() -> Moment) {
     loop {
         match outbox.next(now()) {
             Next::Wait(until) => {
@@ -57,30 +67,58 @@ pub async fn run(client: Client, node: String, outbox: Arc<Outbox>) {
                     () = tokio::time::sleep(wait) => {}
                 }
             }
-            Next::List => match list(&client, &label).await {
-                Ok(all) => outbox.listed(all, now()),
-                Err(error) => {
-                    let error = words(&error);
-                    warn!("PodAllocations cannot be listed; trying again: {error}");
-                    outbox.not_listed(&error, now());
-                }
-            },
             Next::Do(job) => {
-                let outcome = carry_out(&client, &label, &job).await;
+                let outcome = carry_out(client, label, &job).await;
                 outbox.done(&job, &outcome, now());
             }
         }
     }
 }
 
-/// What there is of this node. It may be a moment old: to write the same once more does no harm,
-/// and the API server has it at hand.
-async fn list(client: &Client, label: &str) -> kube::Result<BTreeMap<Key, There>> {
-    let all = Api::<PodAllocation>::all(client.clone());
-    let of_node = ListParams::default().labels(&format!("{}={label}", names::NODE)).match_any();
-    let listed = tokio::time::timeout(PATIENCE, all.list(&of_node)).await;
-    let listed = listed.unwrap_or_else(|_| Err(too_late()))?;
-    Ok(listed.into_iter().filter_map(there).collect())
+/// Tells the outbox what there is of this node.
+async fn follow(
+    stream: impl Stream<Item = watcher::Result<Event<PodAllocation>>>,
+    outbox: &Outbox,
+    now: impl Fn() -> Moment,
+) {
+    let mut stream = std::pin::pin!(stream);
+    let mut listed = BTreeMap::new();
+    let mut broken = false;
+    let mut rests = Rests::new();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(Event::Init) => {
+                // It is about to be listed, which may fail.
+                listed.clear();
+                continue;
+            }
+            Ok(Event::InitApply(object)) => listed.extend(there(object)),
+            Ok(Event::InitDone) => outbox.listed(std::mem::take(&mut listed)),
+            Ok(Event::Apply(object)) => {
+                if let Some((key, there)) = there(object) {
+                    outbox.seen(key, there, now());
+                }
+            }
+            Ok(Event::Delete(object)) => {
+                if let Some((key, there)) = there(object) {
+                    outbox.gone(&key, there.version, now());
+                }
+            }
+            Err(error) => {
+                let error = watch_words(&error);
+                // Once is enough: the same trouble comes back many times.
+                if !broken {
+                    warn!("PodAllocations cannot be watched; trying again: {error}");
+                }
+                broken = true;
+                outbox.not_listed(&error);
+                rests.rest().await;
+                continue;
+            }
+        }
+        rests.worked();
+        broken = false;
+    }
 }
 
 fn there(allocation: PodAllocation) -> Option<(Key, There)> {
@@ -92,7 +130,8 @@ fn there(allocation: PodAllocation) -> Option<(Key, There)> {
     let owner = owners.find(|owner| owner.kind == "Pod" && owner.name == spec.pod_name);
     let uid = owner.map(|owner| owner.uid).unwrap_or_default();
     let desired = desired_in(&spec).filter(|_| spec.namespace == key.namespace);
-    Some((key, There { whose: Whose { pod: spec.pod_name, uid }, desired }))
+    let version = version_in(metadata.resource_version.as_deref());
+    Some((key, There { whose: Whose { pod: spec.pod_name, uid }, desired, version }))
 }
 
 async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {
@@ -104,21 +143,23 @@ async fn carry_out(client: &Client, label: &str, job: &Job) -> Outcome {
             let params = PatchParams::apply(names::AGENT_MANAGER).force();
             let patch = Patch::Apply(&body);
             let call = api.patch(name, &params, &patch);
-            tokio::time::timeout(PATIENCE, call).await.map(|done| done.map(drop))
+            let answer = tokio::time::timeout(PATIENCE, call).await;
+            let version = |it: PodAllocation| version_in(it.metadata.resource_version.as_deref());
+            answer.map(|done| done.map(version))
         }
         None => {
             let params = DeleteParams::default();
             let call = api.delete(name, &params);
-            tokio::time::timeout(PATIENCE, call).await.map(|done| done.map(drop))
+            tokio::time::timeout(PATIENCE, call).await.map(|done| done.map(|_| None))
         }
     };
     match result.unwrap_or_else(|_| Err(too_late())) {
-        Ok(()) => {
+        Ok(version) => {
             debug!("{}/{name}: written", job.key.namespace);
-            Outcome::Done
+            Outcome::Done(version)
         }
         Err(kube::Error::Api(status)) if status.code == 404 && job.desired.is_none() => {
-            Outcome::Done
+            Outcome::Done(None)
         }
         Err(kube::Error::Api(status)) if matches!(status.code, 400..=428 | 430..=499) => {
             info!("{}/{name}: refused: {}", job.key.namespace, status.message);
@@ -156,6 +197,11 @@ fn allocation(key: &Key, whose: &Whose, desired: &Desired, label: &str) -> serde
         },
         "spec": spec,
     })
+}
+
+/// Versions are numbers that grow; one that is not can be compared with nothing.
+fn version_in(text: Option<&str>) -> Option<u64> {
+    text?.parse().ok()
 }
 
 fn desired_in(spec: &PodAllocationSpec) -> Option<Desired> {

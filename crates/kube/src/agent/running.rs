@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 use walras_core::node::Node;
-use walras_core::units::{Moment, Span, WorkloadKey};
+use walras_core::units::{FamilyKey, Moment, Span};
 use walras_node::board::Board;
 use walras_node::drive::{Drive, Outside, cpus_online};
 use walras_node::environment;
@@ -185,11 +185,11 @@ impl<'a> Running<'a> {
     fn restore(&mut self, tables: Tables) {
         for (key, saved) in tables {
             match tables::kept(&key) {
-                Kept::Table(workload) => {
-                    self.drive.restore_table(WorkloadKey::new(workload), saved.as_bytes());
+                Kept::Table(family) => {
+                    self.drive.restore_table(FamilyKey::new(family), saved.as_bytes());
                 }
-                Kept::Use(workload) => {
-                    self.drive.restore_use(WorkloadKey::new(workload), saved.as_bytes());
+                Kept::Use(family) => {
+                    self.drive.restore_use(FamilyKey::new(family), saved.as_bytes());
                 }
             }
         }
@@ -305,7 +305,7 @@ impl<'a> Running<'a> {
     }
 }
 
-/// The thread that talks to the API server has ended, although nobody told it to.
+/// The thread that talks to the API server has ended, although it was not told to.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the thread that talks to the API server has ended, which is a fault of Walras; its last words \
@@ -327,6 +327,7 @@ fn save_to(folder: &Path, tables: &Tables) {
 mod tests {
     use super::*;
     use crate::pod::Mode;
+    use walras_node::log::{LogFormat, LogLevel};
 
     #[test]
     fn a_file_has_lines_or_json() {
@@ -334,6 +335,42 @@ mod tests {
         let json = data_in(r#"{"mode": "off", "writeInterval": "5s"}"#).unwrap();
         assert_eq!(lines, json);
         assert_eq!(data_in("mode").unwrap_err(), "line 1 is not `key: value`: mode");
+    }
+
+    #[test]
+    fn an_agent_whose_link_has_a_fault_ends_and_does_not_look_healthy_for_ever() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("cgroup.controllers"), "cpu").unwrap();
+        let options = Options {
+            node: "node-1".to_owned(),
+            kubeconfig: None,
+            namespace: names::NAMESPACE.to_owned(),
+            listen: ([127, 0, 0, 1], 0).into(),
+            probe_listen: None,
+            config: None,
+            cgroup_root: None,
+            tables_dir: None,
+            dry_run: false,
+            record: None,
+            log_level: LogLevel::Info,
+            log_format: LogFormat::Text,
+            version: String::new(),
+            report: None,
+        };
+        let config = AgentConfig::default();
+        let shared = crate::agent::shared(&options, &config);
+        let world = Arc::clone(&shared.world);
+        let board = Arc::new(Board::new(identity(&options, &config, false)));
+        let own_namespace = options.namespace.clone();
+        let node = Node::new(cpus_online(), config.profile.clone());
+        let terms = Terms { config, own_namespace, holds: false, dry_run: false };
+        let layout = crate::agent::find::layout_at(root.path());
+        let outside = Kubernetes::new(layout, terms, shared, Moment::ORIGIN);
+        let drive = Drive::new(node, outside, Arc::clone(&board), Span::from_s(1));
+        let running = Running::new(&options, Shelf::ApiServer, board, drive, world);
+        let (_nobody, asked) = std::sync::mpsc::channel();
+        let ended = running.run(Link::broken(), &asked);
+        assert!(ended.unwrap_err().to_string().contains("has ended"));
     }
 
     #[test]

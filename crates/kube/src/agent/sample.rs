@@ -6,7 +6,7 @@
 //! is held back, however well the others do.
 //!
 //! Always: what is told never goes backwards, and a group that is new starts afresh. Where a group
-//! cannot be read, nobody asks the meter: it goes on from the last reading that was whole.
+//! cannot be read, the meter is not asked: it goes on from the last reading that was whole.
 
 use std::collections::BTreeMap;
 

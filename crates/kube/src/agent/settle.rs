@@ -1,9 +1,9 @@
 //! What becomes of the settings that were found: they hold from now on, or it is told why not.
 //!
 //! Settings that hold go on until there are better ones: neither a mistake in them nor their end
-//! changes anything. Before any have held, nothing is sized, since a default that nobody chose must
-//! not set a node moving. Only a mode that stops everything or gives everything back is taken from
-//! settings that are wrong elsewhere: whoever writes it down cannot wait.
+//! changes anything. Before any have held, nothing is sized, since a default that was not chosen
+//! must not set a node moving. Only a mode that stops everything or gives everything back is taken
+//! from settings that are wrong elsewhere: a pause cannot wait.
 
 use crate::pod::Mode;
 use crate::settings::AgentConfig;

@@ -1,7 +1,7 @@
 //! What was learned, kept where it outlives the agent: in a ConfigMap for the node, or in a folder.
 //!
-//! The loop asks [`Ledger::due`] after every turn and hands on what it gets; writing is somebody
-//! else's business and never waited for. Nothing is saved before what was kept has been loaded,
+//! The loop asks [`Ledger::due`] after every turn and hands on what it gets; another thread
+//! writes, and is never waited for. Nothing is saved before what was kept has been loaded,
 //! since a save replaces all of it. There is a bound on how large it all may be: what was not
 //! updated for longest is left out.
 
@@ -14,7 +14,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use walras_core::node::Node;
-use walras_core::units::{Moment, Span, WorkloadKey};
+use walras_core::units::{FamilyKey, Moment, Span};
 
 use crate::names;
 
@@ -23,21 +23,21 @@ pub const BYTES_MAX: usize = 900_000;
 /// The least time between two saves.
 const BETWEEN: Span = Span::from_s(30);
 
-/// What begins the name of a record of use, beside that of a table. No workload's name begins with
+/// What begins the name of a record of use, beside that of a table. No family's name begins with
 /// it: there is no dot in the name of a namespace.
 pub const USE_PREFIX: &str = "use.";
 /// Windows in which use is counted, between two saves for their sake alone: an hour of them. More
 /// often would be a write a second from every few hundred nodes.
 const USE_WINDOWS: u64 = 12;
-/// Tables and records of use as text, by workload.
+/// Tables and records of use as text, by family.
 pub type Tables = BTreeMap<String, String>;
 
-/// What was kept of a workload.
+/// What was kept of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept<'a> {
-    /// A learned table, of this workload.
+    /// A learned table, of this family.
     Table(&'a str),
-    /// What it used, for this workload.
+    /// What it used, for this family.
     Use(&'a str),
 }
 
@@ -112,9 +112,9 @@ pub fn kept(key: &str) -> Kept<'_> {
     key.strip_prefix(USE_PREFIX).map_or(Kept::Table(key), Kept::Use)
 }
 
-/// The name that the record of a workload is kept under.
-fn use_key(workload: &WorkloadKey) -> String {
-    format!("{USE_PREFIX}{}", workload.as_str())
+/// The name that the record of a family is kept under.
+fn use_key(family: &FamilyKey) -> String {
+    format!("{USE_PREFIX}{}", family.as_str())
 }
 
 /// As many as fit, the latest changed first.
@@ -122,12 +122,12 @@ fn bounded(mut tables: Vec<(Moment, String, String)>, most: usize) -> Tables {
     tables.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
     let mut bytes = 0;
     let mut kept = Tables::new();
-    for (_, workload, table) in tables {
-        bytes += workload.len() + table.len();
+    for (_, family, table) in tables {
+        bytes += family.len() + table.len();
         if bytes > most {
             break;
         }
-        kept.insert(workload, table);
+        kept.insert(family, table);
     }
     kept
 }
@@ -239,12 +239,12 @@ mod tests {
         let mut node = Node::new(Millicores::new(4000), Profile::API);
         let mut ledger = Ledger::default();
         let at = Moment::from_ms;
-        node.table_restored(WorkloadKey::new("new"), learned(1).as_bytes());
+        node.table_restored(FamilyKey::new("new"), learned(1).as_bytes());
         assert_eq!(ledger.due(&node, at(60_000)), None);
         assert_eq!(ledger.changed(&node, at(60_000)), None, "also not at the end");
         ledger.loaded(&node, at(61_000));
         assert_eq!(ledger.changed(&node, at(62_000)), None, "what was loaded is no news");
-        node.table_restored(WorkloadKey::new("new"), learned(2).as_bytes());
+        node.table_restored(FamilyKey::new("new"), learned(2).as_bytes());
         assert!(ledger.changed(&node, at(63_000)).is_some());
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let at = Moment::from_ms;
         ledger.loaded(&node, at(0));
         let mut learn = |steps| {
-            node.table_restored(WorkloadKey::new("new"), learned(steps).as_bytes());
+            node.table_restored(FamilyKey::new("new"), learned(steps).as_bytes());
             node.clone()
         };
         let first = learn(1);
@@ -268,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_workload_used_is_kept_beside_what_it_learned_and_saved_by_the_hour() {
+    fn what_a_family_used_is_kept_beside_what_it_learned_and_saved_by_the_hour() {
         let mut node = Node::new(Millicores::new(4000), Profile::API);
         let mut ledger = Ledger::default();
         let at = Moment::from_ms;
         ledger.loaded(&node, at(0));
-        let web = WorkloadKey::new("shop_ReplicaSet_web_app");
+        let web = FamilyKey::new("shop_ReplicaSet_web_app");
         let mut record = UseRecord::default();
         let mut windows = |count: u64, node: &mut Node| {
             for _ in 0..count {

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 use walras_core::claim::{Ground, claim};
 use walras_core::tenant::{Leave, Wished, claims};
-use walras_core::units::{Millicores, PodUid};
+use walras_core::units::{Millicores, WorkloadUid};
 use walras_wire::settings::{cpu_from, weight_from};
 
 use super::params::Params;
@@ -33,7 +33,7 @@ pub struct NamespaceSays {
 pub type Namespaces = BTreeMap<String, NamespaceSays>;
 
 /// Sized pods by uid, each with what the market is told of it.
-pub type SizedPods = BTreeMap<PodUid, (Arc<Pod>, Params)>;
+pub type SizedPods = BTreeMap<WorkloadUid, (Arc<Pod>, Params)>;
 
 impl NamespaceSays {
     /// What `meta` says, if that is anything.
@@ -177,15 +177,15 @@ mod tests {
         {
             let pod = pod(namespace, uid, request, annotations);
             let params = judge(&pod, None, &rules()).unwrap();
-            sized.insert(PodUid::new(uid), (Arc::new(pod), params));
+            sized.insert(WorkloadUid::new(uid), (Arc::new(pod), params));
         }
         let namespaces = Namespaces::from([("shop".to_owned(), namespace(says))]);
         let capacity = Millicores::new(capacity);
         bound(&mut sized, &namespaces, Leave::default(), &GROUND, capacity);
-        let (_, bank) = &sized[&PodUid::new("b")];
+        let (_, bank) = &sized[&WorkloadUid::new("b")];
         assert_eq!(bank.bounds.min(), Millicores::new(900), "others keep what they requested");
         assert_eq!(bank.weight, Weight::from_thousandths(900_000).unwrap());
-        let (_, shop) = &sized[&PodUid::new("a")];
+        let (_, shop) = &sized[&WorkloadUid::new("a")];
         let weight = shop.weight.thousandths() / 1000;
         let shown = format!("{} {} {weight}", shop.bounds.min(), shop.bounds.max());
         (shown, shop.complaints.clone())

@@ -27,7 +27,7 @@ pub(super) const WITHIN: Duration = Duration::from_secs(10);
 /// The longest note that an event may have.
 const NOTE_MAX: usize = 1000;
 
-/// What is told to whoever looks at the events of an allocation.
+/// An event of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) is_warning: bool,
@@ -35,8 +35,8 @@ pub(super) struct Word {
     pub(super) note: String,
 }
 
-/// Takes back what somebody else wrote down in our name, so that what is written next is ours: the
-/// API server counts nobody as the writer of what was there already.
+/// Removes an annotation that another client wrote in our name, so that what is written next is
+/// ours: the API server records no writer for a value that was there already.
 async fn remove_forged(
     shared: &Shared,
     client: &Client,
@@ -84,7 +84,7 @@ pub(super) async fn write_originals(
     Ok(kept(shared, key, &answer))
 }
 
-/// Writes down who else sizes the pod, or that nobody does any more.
+/// Writes down who else sizes the pod, or that nothing else does any more.
 pub(super) async fn write_mark(
     shared: &Shared,
     client: &Client,
@@ -145,7 +145,7 @@ pub(super) async fn write_status(
     let parameters = parameters();
     let call = api.patch_status(&key.name, &parameters, &patch);
     let answer = AllocationFacts::of(within(WITHIN, call).await?);
-    shared.store.allocation_written(key, answer.clone());
+    shared.store.allocation_written(key, &answer);
     if !answer.same_but_for_status(allocation) {
         // The answer is the first to show the new wish; the watch will show nothing that differs.
         shared.look_at_family(key.clone());
@@ -184,7 +184,7 @@ fn about(api_version: &str, kind: &str, key: &Key, uid: &str) -> ObjectReference
     }
 }
 
-/// Makes an event. That nobody could be told is not worth a second try.
+/// Makes an event. One that is lost is not worth a second try.
 async fn send(shared: &Shared, client: &Client, about: ObjectReference, action: &str, word: Word) {
     let namespace = about.namespace.clone().unwrap_or_default();
     let name = about.name.clone().unwrap_or_default();
@@ -220,7 +220,7 @@ fn event_name(of: &str, nanosecond: i128) -> String {
 
 fn kept(shared: &Shared, key: &Key, pod: &Pod) -> PodFacts {
     let facts = PodFacts::of(pod);
-    shared.store.pod_written(key, facts.clone());
+    shared.store.pod_written(key, &facts);
     facts
 }
 

@@ -5,8 +5,9 @@
 //! ask for, the question is whether the node did it.
 
 use walras_core::resize::{
-    Allocation, Asked, Autoscaler, ContainerPatch, History, Note, Original, Pending, Plan,
-    PodFault, PodView, QosClass, Rules, SkipReason, Verdict, Wish, plan_wish, verify, wished,
+    Allocation, Asked, Autoscaler, ContainerPatch, History, InfeasibleMark, Note, Original,
+    Pending, Plan, PodFault, PodView, QosClass, Rules, SkipReason, Verdict, Wish, plan_wish,
+    verify, wished,
 };
 use walras_core::units::{Millicores, Moment, Span};
 
@@ -32,6 +33,10 @@ const TAKE_OVER: Span = Span::from_s(10);
 /// So much may the API server's clock be ahead of ours.
 const CLOCK_SKEW: Span = Span::from_s(5);
 
+/// What is said of every pod where none can be resized, before anything is written to it.
+const TOO_OLD: &str = "The API server has no pods/resize, which Kubernetes has since 1.33, so no \
+                       pod is changed. It is looked for again every few minutes.";
+
 /// Everything that is known of one allocation.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
@@ -45,6 +50,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) namespace_mode: Option<&'a str>,
     /// Where this controller runs.
     pub(crate) own_namespace: &'a str,
+    /// Whether the API server can resize pods at all.
+    pub(crate) can_resize: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) memory: &'a Memory,
     /// Since when this controller acts.
@@ -176,7 +183,7 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
 fn came_with(pod: &PodFacts, view: &PodView) -> Millicores {
     match &pod.originals {
         Ok(Some(originals)) => originals.iter().filter_map(|one| one.request).sum(),
-        // Nobody changed it yet; where that cannot be read, it is refused.
+        // It was not changed yet; where that cannot be read, it is refused.
         Ok(None) | Err(_) => view.containers.iter().filter_map(|one| one.request).sum(),
     }
 }
@@ -184,8 +191,8 @@ fn came_with(pod: &PodFacts, view: &PodView) -> Millicores {
 /// What the agent of the pod's node is to be told of its autoscaler, if it was told otherwise: the
 /// text of an annotation, or that there is to be none.
 ///
-/// Where nothing may be changed, nothing is written either, not even this; and whoever is left
-/// alone for another reason is none of the agent's business.
+/// Where nothing may be changed, nothing is written either, not even this; and a pod that is
+/// left alone for another reason is none of the agent's business.
 pub(crate) fn mark_due(situation: &Situation<'_>) -> Option<Option<String>> {
     let (pod, view, mode) = admit(situation).ok()?;
     match mode {
@@ -240,13 +247,16 @@ fn admit<'a>(situation: &Situation<'a>) -> Result<(&'a PodFacts, &'a PodView, Mo
             ),
         ));
     }
+    if !situation.can_resize {
+        return Err(refusal("ResizeUnsupported", TOO_OLD.to_owned()));
+    }
     let view = pod.view.as_ref();
     let view = view.map_err(|because| refusal("InvalidPodState", because.clone()))?;
     let everybody = situation.settings.mode();
     let mode = Mode::nearest(pod.mode.as_deref(), situation.namespace_mode, everybody);
     let mode = mode.map_err(|error| refusal("InvalidMode", format!("{error}.")))?;
     let mode = if situation.settings.are_read { mode } else { Mode::Off };
-    // Whoever was changed before it was excluded gets everything back like everybody else.
+    // A pod that was changed before it was excluded gets everything back like any other.
     if mode != Mode::Restore
         && let Some(told) = excluded(situation)
     {
@@ -285,7 +295,7 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
         stamp(pod.resized_at).filter(|at| memory.own_stamp != Some(*at)).map(|at| at + STAMP_GRAIN);
     let stamped = resized.max(attempted);
     if stamped > history.last_applied_at {
-        // Somebody else resized it since, and which way is not known.
+        // Another client resized it since, and which way is not known.
         history.last_was_cut = false;
     }
     history.last_applied_at = history.last_applied_at.max(stamped);
@@ -297,7 +307,7 @@ fn history(situation: &Situation<'_>, pod: &PodFacts) -> History {
     {
         history.resize_refused_as_infeasible(&refused, situation.now);
     }
-    history
+    history.at(situation.now)
 }
 
 /// What the node has refused for good: what the pod's spec asks for, where its condition says so,
@@ -317,7 +327,7 @@ pub(crate) fn refused(allocation: &AllocationFacts, pod: &PodFacts) -> Option<Al
 
 /// Until when nothing may be asked for, whatever the plan says.
 fn barred(situation: &Situation<'_>) -> Option<Moment> {
-    // Whoever acted before may have asked for something that is not to be seen yet.
+    // The leader before this one may have asked for something that is not to be seen yet.
     let begins = situation.acts_since + situation.settings.held.cooldown.min(TAKE_OVER);
     let failed = situation.memory.not_before;
     let wish = situation.allocation.desired.as_ref().ok().copied();
@@ -346,7 +356,7 @@ fn skip(
             (Phase::Pending, Standing::Refused)
         }
         SkipReason::Infeasible { .. } => (Phase::Failed, Standing::Infeasible),
-        // It has what it should have: nobody else is to say what that is.
+        // It has what it should have, and it is not ours to say what that is.
         SkipReason::Excluded
         | SkipReason::VerticalAutoscaler { .. }
         | SkipReason::HorizontalAutoscaler { .. }
@@ -356,7 +366,11 @@ fn skip(
         | SkipReason::InvalidDesiredCpu { .. }
         | SkipReason::NoRoomInContainers { .. } => (Phase::Failed, Standing::Refused),
     };
-    tell(phase, standing, because.code(), because)
+    // A node that could never do it may have grown by then.
+    let next = history.infeasible.as_ref().map(InfeasibleMark::until);
+    let next = next.filter(|_| standing == Standing::Infeasible);
+    let (reason, message) = (because.code(), because.to_string());
+    Decision::Tell(Told { phase, standing, reason, message, next })
 }
 
 /// How the resize stands, where the pod's spec has everything that is wanted.
@@ -375,7 +389,7 @@ fn judge(
     };
     let verdict = verify(&asked, &pod.seen, rules);
     let now = situation.now;
-    // A resize that somebody else asked for is given as much time as one of ours.
+    // A resize that another client asked for is given as much time as one of ours.
     let deadline = asked_for.map_or(now, |asked| asked.at) + PATIENCE;
     let (phase, standing, next) = match &verdict {
         Verdict::Applied | Verdict::Restarted { .. } => {

@@ -44,7 +44,7 @@ pub(crate) struct PodFacts {
     pub(crate) seen: Observed,
     /// What it came with, if that was written down; or why that cannot be read.
     pub(crate) originals: Result<Option<Vec<Original>>, String>,
-    /// Whether somebody else than the controller wrote down what it came with.
+    /// Whether another client than the controller wrote down what it came with.
     pub(crate) forged: bool,
     /// What its annotation says of the mode.
     pub(crate) mode: Option<String>,
@@ -54,7 +54,7 @@ pub(crate) struct PodFacts {
     pub(crate) mark: Option<String>,
     /// Whether it is to be sized although it is Guaranteed.
     pub(crate) manage_guaranteed: bool,
-    /// When it was last resized, by whomever.
+    /// When it was last resized, by any client.
     pub(crate) resized_at: Option<Moment>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct AllocationFacts {
     /// What it asks for; or why that cannot be read.
     pub(crate) desired: Result<Allocation, String>,
     pub(crate) price: Option<f64>,
-    /// The uids of the pods that own it: one, unless somebody added others, or none.
+    /// The uids of the pods that own it: one, unless others were added, or none.
     pub(crate) owners: Vec<String>,
     /// The node whose agent wrote it, as a label has it, if one did.
     pub(crate) node_label: Option<String>,
@@ -113,7 +113,7 @@ impl PodFacts {
             originals: originals.map(|written| written.as_ref().map(originals_of)),
             mode: pod.annotation(names::MODE).map(str::to_owned),
             workloads: Workload::all_of(pod),
-            // Whoever wrote it: what differs from what should be there is overwritten, and what
+            // By any client: what differs from what should be there is overwritten, and what
             // does not cannot be, since the API server takes no note of a change to the same.
             mark: pod.annotation(names::AUTOSCALER).map(str::to_owned),
             manage_guaranteed: pod.annotation(names::SKIP_GUARANTEED) == Some("false"),
@@ -220,7 +220,7 @@ fn originals_of(written: &Originals) -> Vec<Original> {
     written.0.iter().map(original).collect()
 }
 
-/// When somebody last wrote to the pod's resources: the API server keeps the time of it.
+/// When the pod's resources were last written: the API server keeps the time of it.
 fn resized_at(meta: &ObjectMeta) -> Option<Moment> {
     let entries = meta.managed_fields.as_deref().unwrap_or_default().iter();
     let resizes = entries.filter(|entry| entry.subresource.as_deref() == Some("resize"));

@@ -1,7 +1,7 @@
-//! Holds the lease that says which controller acts, or watches whoever does.
+//! Holds the lease that says which controller acts, or watches the one that does.
 //!
 //! When to read, to take and to renew is decided by `walras_core::lease`; here it is done. Every
-//! write carries the version that was seen, so that it fails if somebody else was faster.
+//! write carries the version that was seen, so that it fails if another controller was faster.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ const WITHIN: Duration = Duration::from_secs(4);
 /// Why a call about the lease did not succeed.
 #[derive(Debug, PartialEq, Eq)]
 enum Failure {
-    /// Somebody else was faster.
+    /// Another controller was faster.
     Overtaken,
     /// In words.
     Because(String),
@@ -129,7 +129,8 @@ pub(super) async fn campaign(shared: Arc<Shared>, client: Client) {
     }
 }
 
-/// What is done with the lease. Whoever can write it can read it, but not the other way round.
+/// What is done with the lease. The right to write it includes reading it, but not the other way
+/// round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Call {
     Read,
@@ -146,7 +147,7 @@ fn tell(done: Result<(), Failure>, call: Call, broken: &mut Option<Call>) {
             tracing::info!("the lease {lease} can be read and written again");
         }
         Ok(()) => {}
-        Err(Failure::Overtaken) => tracing::debug!("somebody else wrote the lease {lease}"),
+        Err(Failure::Overtaken) => tracing::debug!("another controller wrote the lease {lease}"),
         Err(Failure::Because(because)) => {
             let was_broken = broken.replace(call.max(broken.unwrap_or(call)));
             if was_broken.is_some() {

@@ -11,6 +11,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use walras_core::units::Span;
 
+use super::collect::Counts;
 use super::store::Figures;
 
 /// What [`Metrics::text`] writes.
@@ -39,6 +40,13 @@ pub(crate) struct Metrics {
     allocations: Gauge,
     pods: Gauge,
     problems: Gauge,
+    collected: Family<Kind, Gauge>,
+    collect_open: Gauge,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
 }
 
 impl Metrics {
@@ -61,6 +69,8 @@ impl Metrics {
             allocations: Gauge::default(),
             pods: Gauge::default(),
             problems: Gauge::default(),
+            collected: Family::default(),
+            collect_open: Gauge::default(),
         };
         metrics.register();
         metrics
@@ -131,6 +141,26 @@ impl Metrics {
             "Settings that are not used because they make no sense",
             self.problems
         );
+        register!(
+            "walras_collector_lines",
+            "Placements and events written down, those that could not be, and pods passed over",
+            self.collected
+        );
+        register!("walras_collector_open", "Pods whose outcome is waited for", self.collect_open);
+    }
+
+    /// What was collected.
+    pub(crate) fn collected(&self, counts: Counts) {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        for (kind, number) in [
+            ("opened", counts.opened),
+            ("settled", counts.settled),
+            ("failed", counts.failures),
+            ("passed_over", counts.passed_over),
+        ] {
+            self.collected.get_or_create(&Kind { kind }).set(whole(number));
+        }
+        self.collect_open.set(i64::try_from(counts.open).unwrap_or(i64::MAX));
     }
 
     /// A resize was seen to be in force, so long after it was asked for.

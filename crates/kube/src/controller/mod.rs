@@ -10,13 +10,18 @@
 mod act;
 mod autoscalers;
 mod clock;
+mod collect;
 mod decide;
 mod facts;
 mod in_vain;
+mod kept;
 mod leader;
 mod metrics;
+mod packed;
 mod queue;
+mod rebalance;
 mod reconcile;
+mod server;
 mod settings;
 mod siblings;
 #[cfg(feature = "browser")]
@@ -47,6 +52,7 @@ use walras_core::units::Moment;
 use walras_node::serve::{self, ServeError};
 
 use self::clock::Clock;
+use self::collect::Collecting;
 use self::facts::Key;
 use self::leader::Leadership;
 use self::metrics::Metrics;
@@ -55,8 +61,11 @@ use self::settings::Settings;
 use self::store::Store;
 use crate::client::{ConnectError, connect};
 
+pub use self::collect::CollectOptions;
+pub use self::rebalance::{RebalanceOptions, WindowError, Windows};
 #[cfg(feature = "browser")]
 pub use self::staged::Staged;
+pub use axum::http::Uri;
 
 /// So many allocations are looked at at once: enough to hide the API server's answering time.
 const WORKERS: usize = 8;
@@ -80,6 +89,10 @@ pub struct Options {
     pub dry_run: bool,
     /// Whether it is one of several, of which one acts.
     pub elect: bool,
+    /// How pods are named for other nodes, if they are.
+    pub rebalance: Option<RebalanceOptions>,
+    /// Where to write down what becomes of pods, if that is wanted.
+    pub collect: Option<CollectOptions>,
 }
 
 /// Why a controller cannot run.
@@ -94,8 +107,17 @@ pub enum ControllerError {
     /// The system does not let it begin.
     #[error("the controller cannot start: {0}")]
     System(#[from] std::io::Error),
+    /// What becomes of pods cannot be written down.
+    #[error("{folder}: what becomes of pods cannot be collected there: {error}",
+            folder = .folder.display())]
+    Collect {
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
     /// Something that should go on for ever did not. What is left would look healthy and do
-    /// nothing, so it all ends, and whoever runs it begins anew.
+    /// nothing, so the process ends, and is started again.
     #[error("a part of the controller has ended, which is a fault of Walras: {0}")]
     Ended(String),
 }
@@ -118,6 +140,8 @@ pub(crate) struct Shared {
     refusals: Mutex<Refusals>,
     rng: Mutex<Rng>,
     beat_us: AtomicU64,
+    /// Who writes down what becomes of pods, if anybody does.
+    collecting: Option<Collecting>,
     /// Whether something was not looked at because this controller did not act at that moment.
     overlooked: AtomicBool,
 }
@@ -134,7 +158,14 @@ pub fn run(options: &Options) -> Result<(), ControllerError> {
 async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     let mut stop = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let client = connect(options.kubeconfig.as_deref()).await?;
-    let shared = Arc::new(Shared::new(options));
+    let collecting =
+        match &options.collect {
+            Some(wanted) => Some(Collecting::start(wanted).map_err(|error| {
+                ControllerError::Collect { folder: wanted.folder.clone(), error }
+            })?),
+            None => None,
+        };
+    let shared = Arc::new(Shared { collecting, ..Shared::new(options) });
     let routes = web::routes(Arc::clone(&shared));
     let names = serve::names_in_a_cluster(options.listen, &shared.host);
     let server = serve::start_routes(routes, options.listen, &names)?;
@@ -153,11 +184,16 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     background.spawn(watch::settings(Arc::clone(&shared), client.clone()));
     background.spawn(watch::horizontal(Arc::clone(&shared), client.clone()));
     background.spawn(watch::vertical(Arc::clone(&shared), client.clone()));
+    background.spawn(server::ask(Arc::clone(&shared), client.clone()));
     background.spawn(in_vain::tell(Arc::clone(&shared), client.clone()));
     if let Leadership::Elected(_) = shared.leadership {
         background.spawn(leader::campaign(Arc::clone(&shared), client.clone()));
     }
     background.spawn(beat(Arc::clone(&shared)));
+    if let Some(rebalance) = options.rebalance.clone() {
+        background.spawn(rebalance::run(Arc::clone(&shared), client.clone(), rebalance));
+    }
+    background.spawn(collect::run(Arc::clone(&shared)));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {
         workers.spawn(work(Arc::clone(&shared), client.clone(), stopping.clone()));
@@ -172,7 +208,7 @@ async fn run_until_told(options: &Options) -> Result<(), ControllerError> {
     tracing::info!("stopping");
     tell_workers.send(true).ok();
     time::timeout(STOP_WITHIN, async { while workers.join_next().await.is_some() {} }).await.ok();
-    // Nobody acts any more when the lease is given back, not even in the middle of a call.
+    // Every worker has stopped before the lease is given back, even in the middle of a call.
     workers.shutdown().await;
     background.shutdown().await;
     leader::release(&shared, client).await;
@@ -232,6 +268,7 @@ impl Shared {
             refusals: Mutex::new(Refusals::none(now)),
             beat_us: AtomicU64::new(now.since(Moment::ORIGIN).as_us()),
             overlooked: AtomicBool::new(false),
+            collecting: None,
             rng: Mutex::new(rng),
             namespace: options.namespace.clone(),
             dry_run: options.dry_run,
@@ -259,6 +296,16 @@ impl Shared {
 
     fn last_beat(&self) -> Moment {
         Moment::from_us(self.beat_us.load(Ordering::Relaxed))
+    }
+
+    /// Whether this controller acts now.
+    fn acts(&self) -> bool {
+        self.leadership.acts_until(self.clock.now()).is_some()
+    }
+
+    /// Who writes down what becomes of pods, if somebody does and it is this controller's turn.
+    fn collecting(&self) -> Option<&Collecting> {
+        self.collecting.as_ref().filter(|_| self.acts())
     }
 
     /// Something changed that may matter to `key`.

@@ -1,8 +1,8 @@
 //! One look at one allocation: gathers what is known, decides, carries it out, and says so.
 //!
-//! The order of the writes is that of a crash at any point: what the pod came with is written
-//! before it is changed, and that a resize is attempted before it is asked for. Where nothing is to
-//! be done and nothing new to be said, no call is made.
+//! Writes are ordered so that a crash at any point is recoverable: what the pod came with is
+//! written before it is changed, and that a resize is attempted before it is asked for. Where
+//! nothing is to be done and nothing new to be said, no call is made.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ use crate::crd::Phase;
 /// How much longer than it acts a controller may wait for an answer: others begin after 5 s.
 const GRACE: Span = Span::from_s(4);
 
-/// Nobody waits for more turns than this before it looks again: others may have left the line.
+/// A pod waits for at most so many turns before it is looked at again: others may have left.
 const TURNS_MAX: usize = 100;
 
 /// Looks at `key`. When to look again, if nothing happens before.
@@ -49,6 +49,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
         siblings: gathered.siblings,
         namespace_mode: gathered.namespace_mode.as_deref(),
         own_namespace: &shared.namespace,
+        can_resize: gathered.can_resize,
         settings: &gathered.settings,
         memory: &gathered.memory,
         acts_since,
@@ -59,7 +60,7 @@ pub(super) async fn reconcile(shared: &Shared, client: &Client, key: &Key) -> Op
     }
     let decision = decide(&situation);
     match decision {
-        // Whoever stands in line for nothing would hold up those behind it.
+        // A pod that stands in line for nothing would hold up those behind it.
         Decision::Wait(until) => {
             shared.queue.leaves_the_line(key);
             Some(until)
@@ -174,7 +175,7 @@ async fn resize(
             let mut memory = gathered.memory;
             memory.failures = memory.failures.saturating_add(1);
             let wait = trouble.wait(memory.failures, &mut shared.rng());
-            let next = shared.clock.now() + wait;
+            let mut next = shared.clock.now() + wait;
             memory.not_before = Some((gathered.allocation.desired.as_ref().ok().copied(), next));
             memory.refused_attempt = trouble.changed_nothing().then(|| moment(&stamp(now)));
             if let Trouble::Infeasible(_) = &trouble {
@@ -184,6 +185,7 @@ async fn resize(
                 };
                 memory.history.resize_refused_as_infeasible(&asked, now);
                 memory.not_before = None;
+                next = memory.history.infeasible.map_or(next, |mark| mark.until());
             }
             shared.store.remember(key, memory.clone());
             let Some(told) = told_of(&trouble, next) else {
@@ -203,16 +205,18 @@ async fn resize(
 /// Holds back others of the namespace that would be refused like this one. What the attempt took
 /// from those that are not refused is given back to them.
 fn count_refusal(shared: &Shared, trouble: &Trouble, attempt: &Attempt<'_>) {
-    let Some(cause) = trouble.cause() else { return };
     let now = shared.clock.now();
     let namespace = &attempt.key.namespace;
-    let was_free = shared.refusals().refused(namespace, cause, &attempt.ask, now);
+    let mut was_free = false;
+    for cause in trouble.causes() {
+        was_free |= shared.refusals().refused(namespace, *cause, &attempt.ask, now);
+    }
     if was_free {
         shared.bucket().give_back(now);
     }
 }
 
-/// Every write that a resize takes, in the order that a crash at any point allows.
+/// Every write that a resize takes, ordered so that a crash at any point is recoverable.
 async fn ask(
     shared: &Shared,
     client: &Client,
@@ -236,7 +240,7 @@ async fn ask(
     act::resize(shared, client, &pod_key, &pod, containers, limit).await
 }
 
-/// How long a call may take that nobody else may have made meanwhile.
+/// How long a call may take before another leader may make the same.
 fn time_left(shared: &Shared) -> Result<Duration, Trouble> {
     let until = shared.leadership.acts_until(shared.clock.now());
     let until = until.ok_or_else(|| Trouble::Conflict("another controller acts".to_owned()))?;
@@ -246,7 +250,8 @@ fn time_left(shared: &Shared) -> Result<Duration, Trouble> {
 /// What is said of a pod whose turn to ask has not come, because others were refused.
 fn told_of_others(barred: Barred) -> Told {
     let (reason, what) = match barred.cause {
-        Cause::Quota => ("QuotaExceeded", "A ResourceQuota of the namespace"),
+        Cause::RequestQuota => ("QuotaExceeded", "A ResourceQuota of CPU requests"),
+        Cause::LimitQuota => ("QuotaExceeded", "A ResourceQuota of CPU limits"),
         Cause::LimitRange => ("LimitRangeViolated", "A LimitRange of the namespace"),
         // Not the code of who was refused itself: that one is never tried again.
         Cause::Infeasible => ("RateLimited", "A node"),
@@ -263,7 +268,7 @@ fn told_of(trouble: &Trouble, next: Moment) -> Option<Told> {
     let (phase, standing, next) = match trouble {
         // The watch will say so, too.
         Trouble::Gone => return None,
-        Trouble::Infeasible(_) => (Phase::Failed, Standing::Infeasible, None),
+        Trouble::Infeasible(_) => (Phase::Failed, Standing::Infeasible, Some(next)),
         Trouble::Refused(_) => (Phase::Failed, Standing::Troubled, Some(next)),
         Trouble::Conflict(_)
         | Trouble::Quota(_)
@@ -352,7 +357,7 @@ fn learn(
         }
         Standing::Infeasible => {
             if let (None, Some(refused)) =
-                (memory.history.infeasible, pod.and_then(|pod| refused(allocation, pod)))
+                (memory.history.at(now).infeasible, pod.and_then(|pod| refused(allocation, pod)))
             {
                 memory.history.resize_refused_as_infeasible(&refused, now);
             }
@@ -364,7 +369,7 @@ fn learn(
         | Standing::Unverified
         | Standing::Deferred
         | Standing::Troubled => {}
-        // Nobody waits for it any more: if it is obeyed again, that is another resize.
+        // It is not waited for any more: if it is obeyed again, that is another resize.
         Standing::Refused | Standing::LeftAlone => memory.asked = None,
     }
     None
@@ -456,7 +461,8 @@ mod tests {
 
     #[test]
     fn who_waits_because_others_were_refused_does_not_count_as_refused_itself() {
-        for cause in [Cause::Quota, Cause::LimitRange, Cause::Infeasible] {
+        let quotas = [Cause::RequestQuota, Cause::LimitQuota];
+        for cause in quotas.into_iter().chain([Cause::LimitRange, Cause::Infeasible]) {
             let until = Moment::from_ms(1000);
             let told = told_of_others(Barred { cause, until });
             assert_ne!(told.reason, "Infeasible", "it would never be tried again: {cause:?}");

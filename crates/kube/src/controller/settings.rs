@@ -1,7 +1,7 @@
 //! What the controller keeps to: the ConfigMap that agents read as well.
 //!
 //! All of it is read or nothing. While something in it is wrong, or there is none at all, what held
-//! before goes on, and before the first one nothing is changed: whoever deletes it by mistake must
+//! before goes on, and before the first one nothing is changed: deleting it by mistake must
 //! not set a whole cluster moving. Only a mode that stops everything or gives everything back holds
 //! at once, whatever is wrong beside it.
 

@@ -1,25 +1,28 @@
-//! Pods of one workload on several nodes: the largest request that any of their agents suggests
+//! Pods of one family on several nodes: the largest request that any of their agents suggests
 //! counts for all.
 //!
-//! An agent knows what the workload used on its own node, and the next pod may be put on any. Pods
+//! An agent knows what the family used on its own node, and the next pod may be put on any. Pods
 //! are siblings if they have the same owner, or the same behind that, and the same containers, in
 //! one namespace. Nothing is read or written here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use walras_core::resize::Allocation;
 use walras_core::units::Millicores;
 
 use super::facts::{Key, PodFacts};
+use crate::names::fnv;
 
-/// What siblings have in common: their namespace, workload and containers, as one text.
-type Family = String;
+/// What siblings have in common: their namespace, and a sum of their workload and containers. Who
+/// finds two with the same sum has found them in a namespace of their own.
+type Family = (Arc<str>, u64);
 
-/// What is suggested for the pods of each workload.
+/// What is suggested for the pods of each family.
 #[derive(Debug, Default)]
 pub(crate) struct Siblings {
     /// The requests that are suggested, by the names of the allocations.
-    families: BTreeMap<Family, BTreeMap<Key, Millicores>>,
+    families: BTreeMap<Family, Vec<(Key, Millicores)>>,
     family_of: BTreeMap<Key, Family>,
 }
 
@@ -50,38 +53,45 @@ impl Siblings {
     /// The largest request that is suggested for the family of `key`.
     pub(crate) fn largest(&self, key: &Key) -> Option<Millicores> {
         let family = self.families.get(self.family_of.get(key)?)?;
-        family.values().copied().max()
+        largest(family)
     }
 
     /// Changes what is suggested within a family, and says who else is concerned: all, where the
-    /// largest is another now, and nobody else.
-    fn change(&mut self, family: &str, key: &Key, request: Option<Millicores>) -> Vec<Key> {
-        let members = self.families.entry(family.to_owned()).or_default();
-        let before = members.values().copied().max();
-        match request {
-            Some(request) => members.insert(key.clone(), request),
-            None => members.remove(key),
-        };
-        let changed = members.values().copied().max() != before;
-        let others: Vec<Key> = members.keys().filter(|other| *other != key).cloned().collect();
+    /// largest is another now, and none else.
+    fn change(&mut self, family: &Family, key: &Key, request: Option<Millicores>) -> Vec<Key> {
+        let members = self.families.entry(family.clone()).or_default();
+        let before = largest(members);
+        match (members.binary_search_by(|(member, _)| member.cmp(key)), request) {
+            (Ok(place), Some(request)) => members[place].1 = request,
+            (Err(place), Some(request)) => members.insert(place, (key.clone(), request)),
+            (Ok(place), None) => drop(members.remove(place)),
+            (Err(_), None) => {}
+        }
+        let changed = largest(members) != before;
+        let others = members.iter().map(|(member, _)| member).filter(|other| *other != key);
+        let others = if changed { others.cloned().collect() } else { Vec::new() };
         if members.is_empty() {
             self.families.remove(family);
         }
-        if changed { others } else { Vec::new() }
+        others
     }
 }
 
-/// The family of a pod; nothing for one that nobody made, which has no siblings.
-pub(crate) fn family(namespace: &str, pod: &PodFacts) -> Option<Family> {
+fn largest(members: &[(Key, Millicores)]) -> Option<Millicores> {
+    members.iter().map(|(_, request)| *request).max()
+}
+
+/// The family of a pod; nothing for one without an owner, which has no siblings.
+pub(crate) fn family(namespace: &Arc<str>, pod: &PodFacts) -> Option<Family> {
     let workload = pod.workloads.last()?;
     let view = pod.view.as_ref().ok()?;
     let group = workload.group.as_deref().unwrap_or_default();
-    let mut family = format!("{namespace}/{group}/{}/{}", workload.kind, workload.name);
+    let mut family = format!("{group}/{}/{}", workload.kind, workload.name);
     for container in &view.containers {
         family.push('/');
         family += &container.name;
     }
-    Some(family)
+    Some((Arc::clone(namespace), fnv(family.as_bytes())))
 }
 
 /// What is asked for a pod that came with a request of `original`: what its own agent wants, and at
@@ -123,7 +133,8 @@ mod tests {
         let mut siblings = Siblings::default();
         let key = |name: &str| Key::new("shop", name);
         let mut says = |name: &str, suggestion: Option<(&str, u64)>| {
-            let suggestion = suggestion.map(|(family, cpu)| (family.to_owned(), milli(cpu)));
+            let family = |name: &str| (Arc::from("shop"), fnv(name.as_bytes()));
+            let suggestion = suggestion.map(|(name, cpu)| (family(name), milli(cpu)));
             let concerned = siblings.suggested(&key(name), suggestion);
             let names: Vec<String> = concerned.iter().map(|key| key.name.to_string()).collect();
             let largest = siblings.largest(&key(name)).map(Millicores::get);

@@ -1,5 +1,5 @@
 //! A controller without a cluster, for the test of its page: what its watches would have seen is
-//! told to it, it decides and puts its words into the store as ever, and asks nobody for anything.
+//! told to it, it decides and puts its words into the store as ever, and makes no call.
 //!
 //! Only there with the feature `browser`.
 
@@ -49,7 +49,7 @@ impl Staged {
         }
     }
 
-    /// It saw that somebody holds the lease.
+    /// It saw that another one holds the lease.
     pub fn lease_held_by(&self, holder: &str) {
         if let Leadership::Elected(elector) = &self.shared.leadership {
             lock(elector).lease_seen(Some(lease(holder)), self.shared.clock.now());
@@ -71,12 +71,13 @@ impl Staged {
     /// There is this allocation.
     pub fn allocation_seen(&self, object: PodAllocation) {
         let key = Key::of(&object.metadata);
-        self.shared.store.allocation_seen(&key, AllocationFacts::of(object));
+        self.shared.store.allocation_seen(&key, &AllocationFacts::of(object));
     }
 
     /// Everything that there is has been told.
     pub fn all_listed(&self) {
         let store = &self.shared.store;
+        store.server_asked(true);
         let present = store.allocations(None).into_iter().collect();
         store.listed(Kind::Allocations, &present);
         for kind in [Kind::Pods, Kind::Namespaces, Kind::Settings, Kind::Horizontal, Kind::Vertical]
@@ -100,6 +101,7 @@ impl Staged {
                 siblings: gathered.siblings,
                 namespace_mode: gathered.namespace_mode.as_deref(),
                 own_namespace: &self.shared.namespace,
+                can_resize: true,
                 settings: &gathered.settings,
                 memory: &gathered.memory,
                 acts_since: Moment::ORIGIN,
@@ -108,10 +110,8 @@ impl Staged {
             if let Decision::Tell(told) = decide(&situation) {
                 let (allocation, pod) = (&gathered.allocation, gathered.pod.as_deref());
                 let status = status::status(allocation, pod, &told, now);
-                store.allocation_seen(
-                    &key,
-                    AllocationFacts { status, ..allocation.as_ref().clone() },
-                );
+                let told = AllocationFacts { status, ..allocation.as_ref().clone() };
+                store.allocation_seen(&key, &told);
             }
         }
     }
@@ -119,7 +119,7 @@ impl Staged {
     /// Serves what a controller serves.
     ///
     /// # Errors
-    /// Nobody can listen there.
+    /// The address cannot be listened on.
     pub fn serve(&self, listen: SocketAddr) -> Result<Server, ServeError> {
         serve::start_routes(web::routes(Arc::clone(&self.shared)), listen, &[])
     }

@@ -10,12 +10,15 @@ use super::Shared;
 use super::facts::{AllocationFacts, Key, PodFacts};
 use super::status::in_force;
 
+/// Of no more allocations is told: whoever asks would get fifty megabytes in a large cluster, and
+/// nobody reads more.
+const TOLD_MOST: usize = 5_000;
+
 /// How everything stands.
 pub(super) fn state(shared: &Shared) -> ClusterState {
     let now = shared.clock.now();
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let everything = shared.store.everything();
-    let each = everything.iter().map(|(key, one, pod)| allocation(key, one, pod.as_deref()));
+    let (allocations, left_out) = shared.store.told(TOLD_MOST, allocation);
     ClusterState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
@@ -30,7 +33,8 @@ pub(super) fn state(shared: &Shared) -> ClusterState {
         verified: shared.metrics.verified_count(),
         waiting: u64::try_from(shared.queue.len()).unwrap_or(u64::MAX),
         problems: shared.store.problems(),
-        allocations: each.collect(),
+        allocations,
+        left_out: u64::try_from(left_out).unwrap_or(u64::MAX),
     }
 }
 

@@ -1,10 +1,10 @@
 //! What the watches have seen, and what the controller remembers of each allocation.
 //!
-//! Everything is behind one lock that is held for a lookup and never while somebody waits. Answers
+//! Everything is behind one lock that is held for a lookup and never across a call. Answers
 //! to our own writes arrive here before the watch has them, so what the watch says after that is
 //! not taken while it is older. What is listed anew always counts: after a cluster was restored
 //! from a backup, everything in it is older. Only a watch makes something known, and only a watch
-//! ends it.
+//! ends it. Objects are kept packed: there may be a hundred thousand of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,9 @@ use walras_core::units::{Millicores, Moment, Span};
 use super::autoscalers::{Autoscalers, autoscaler_of};
 use super::decide::Memory;
 use super::facts::{AllocationFacts, Key, PodFacts};
+use super::kept::{Kept, Stands};
+use super::packed::Packed;
+use super::server;
 use super::settings::Settings;
 use super::siblings::{Siblings, family};
 use crate::autoscaler::Scaler;
@@ -43,8 +46,10 @@ pub(crate) struct Store {
 
 #[derive(Debug)]
 struct Inner {
-    pods: BTreeMap<Key, Arc<PodFacts>>,
-    allocations: BTreeMap<Key, Arc<AllocationFacts>>,
+    pods: BTreeMap<Key, Packed<PodFacts>>,
+    allocations: BTreeMap<Key, Kept>,
+    /// The names of namespaces, so that each is kept once.
+    names: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<Arc<str>, String>,
     settings: Settings,
     /// The uid of the ConfigMap that has them.
@@ -53,7 +58,8 @@ struct Inner {
     horizontal: Autoscalers,
     vertical: Autoscalers,
     siblings: Siblings,
-    memory: BTreeMap<Key, Memory>,
+    /// Whether the API server can resize pods, once it was asked.
+    can_resize: Option<bool>,
     /// What is known from an answer to a write of ours, and was not seen by a watch yet.
     answers: BTreeSet<(Kind, Key)>,
     synced: BTreeSet<Kind>,
@@ -64,6 +70,7 @@ impl Default for Inner {
         Self {
             pods: BTreeMap::new(),
             allocations: BTreeMap::new(),
+            names: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             settings: Settings::unread(),
             settings_uid: String::new(),
@@ -71,7 +78,7 @@ impl Default for Inner {
             horizontal: Autoscalers::default(),
             vertical: Autoscalers::default(),
             siblings: Siblings::default(),
-            memory: BTreeMap::new(),
+            can_resize: None,
             answers: BTreeSet::new(),
             synced: BTreeSet::new(),
         }
@@ -90,6 +97,8 @@ pub(crate) struct Gathered {
     pub(crate) namespace_mode: Option<String>,
     pub(crate) settings: Settings,
     pub(crate) memory: Memory,
+    /// Whether the API server can resize pods at all.
+    pub(crate) can_resize: bool,
 }
 
 /// Figures about everything that is known.
@@ -118,21 +127,23 @@ impl Store {
         if inner.is_outdated(Kind::Pods, key, &pod.version) {
             return None;
         }
-        let known = inner.pods.get(key);
+        let known = inner.pods.get(key).map(Packed::get);
         let same = known.is_some_and(|known| known.same_but_for_version(&pod));
         let allocation = allocation_of(key, &pod);
-        inner.pods.insert(key.clone(), Arc::new(pod));
+        let key = inner.own(key);
+        inner.pods.insert(key, Packed::new(&pod));
         (!same && inner.allocations.contains_key(&allocation)).then_some(allocation)
     }
 
     /// Takes in what a write of ours made of a pod, unless a watch has seen its end.
-    pub(crate) fn pod_written(&self, key: &Key, pod: PodFacts) {
+    pub(crate) fn pod_written(&self, key: &Key, pod: &PodFacts) {
         let mut inner = self.inner();
-        if let Some(known) = inner.pods.get_mut(key)
+        if let Some(kept) = inner.pods.get_mut(key)
+            && let known = kept.get()
             && known.uid == pod.uid
             && !is_older(&pod.version, &known.version)
         {
-            *known = Arc::new(pod);
+            *kept = Packed::new(pod);
             inner.answers.insert((Kind::Pods, key.clone()));
         }
     }
@@ -142,30 +153,35 @@ impl Store {
         let mut inner = self.inner();
         inner.answers.remove(&(Kind::Pods, key.clone()));
         let pod = inner.pods.remove(key)?;
-        let allocation = allocation_of(key, &pod);
+        let allocation = allocation_of(key, &pod.get());
         inner.allocations.contains_key(&allocation).then_some(allocation)
     }
 
     /// Takes an allocation in, and says whether anything differs from what is known.
-    pub(crate) fn allocation_seen(&self, key: &Key, allocation: AllocationFacts) -> bool {
+    pub(crate) fn allocation_seen(&self, key: &Key, allocation: &AllocationFacts) -> bool {
         let mut inner = self.inner();
         if inner.is_outdated(Kind::Allocations, key, &allocation.version) {
             return false;
         }
-        let known = inner.allocations.get(key);
-        let same = known.is_some_and(|known| known.version == allocation.version);
-        inner.allocations.insert(key.clone(), Arc::new(allocation));
-        !same
+        if let Some(kept) = inner.allocations.get_mut(key) {
+            let same = kept.facts.get().version == allocation.version;
+            kept.has(allocation);
+            return !same;
+        }
+        let key = inner.own(key);
+        inner.allocations.insert(key, Kept::new(allocation));
+        true
     }
 
     /// Takes in what a write of ours made of an allocation, unless a watch has seen its end.
-    pub(crate) fn allocation_written(&self, key: &Key, allocation: AllocationFacts) {
+    pub(crate) fn allocation_written(&self, key: &Key, allocation: &AllocationFacts) {
         let mut inner = self.inner();
-        if let Some(known) = inner.allocations.get_mut(key)
+        if let Some(kept) = inner.allocations.get_mut(key)
+            && let known = kept.facts.get()
             && known.uid == allocation.uid
             && !is_older(&allocation.version, &known.version)
         {
-            *known = Arc::new(allocation);
+            kept.has(allocation);
             inner.answers.insert((Kind::Allocations, key.clone()));
         }
     }
@@ -174,7 +190,6 @@ impl Store {
     pub(crate) fn allocation_gone(&self, key: &Key) -> Vec<Key> {
         let mut inner = self.inner();
         inner.allocations.remove(key);
-        inner.memory.remove(key);
         inner.answers.remove(&(Kind::Allocations, key.clone()));
         inner.siblings.suggested(key, None)
     }
@@ -182,10 +197,11 @@ impl Store {
     /// Takes in what an allocation suggests for the siblings of its pod. Whom that concerns.
     pub(crate) fn suggested(&self, key: &Key) -> Vec<Key> {
         let mut inner = self.inner();
-        let suggestion = inner.allocations.get(key).and_then(|allocation| {
-            let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod))?;
+        let suggestion = inner.allocations.get(key).and_then(|kept| {
+            let allocation = kept.facts.get();
+            let pod = inner.pod_of(key, &allocation)?;
             let request = allocation.desired.as_ref().ok()?.request;
-            Some((family(&key.namespace, pod)?, request))
+            Some((family(&key.namespace, &pod)?, request))
         });
         inner.siblings.suggested(key, suggestion)
     }
@@ -240,19 +256,34 @@ impl Store {
         is_news.then_some(problem)
     }
 
-    /// Every allocation, its pod if there is one, and its own name.
-    pub(crate) fn everything(&self) -> Vec<(Key, Arc<AllocationFacts>, Option<Arc<PodFacts>>)> {
+    /// What `of` makes of each allocation and its pod, in the order of their names; of no more than
+    /// `most`, those first whose pods do not have what they ask for. How many are left out.
+    pub(crate) fn told<T>(
+        &self,
+        most: usize,
+        of: impl Fn(&Key, &AllocationFacts, Option<&PodFacts>) -> T,
+    ) -> (Vec<T>, usize) {
         let inner = self.inner();
-        let with_pod = |(key, allocation): (&Key, &Arc<AllocationFacts>)| {
-            let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod));
-            (key.clone(), Arc::clone(allocation), pod.cloned())
-        };
-        inner.allocations.iter().map(with_pod).collect()
+        let (settled, others): (Vec<_>, Vec<_>) =
+            inner.allocations.iter().partition(|(_, kept)| kept.stands == Stands::Settled);
+        let mut chosen: Vec<(&Key, &Kept)> = others.into_iter().chain(settled).take(most).collect();
+        chosen.sort_unstable_by_key(|(key, _)| *key);
+        let left_out = inner.allocations.len() - chosen.len();
+        let each = chosen.into_iter().map(|(key, kept)| {
+            let allocation = kept.facts.get();
+            of(key, &allocation, inner.pod_of(key, &allocation).as_ref())
+        });
+        (each.collect(), left_out)
     }
 
     /// What a person should know.
     pub(crate) fn problems(&self) -> Vec<String> {
-        self.inner().problems.clone()
+        self.inner().problems()
+    }
+
+    /// Whether the API server can resize pods. Whether that is news.
+    pub(crate) fn server_asked(&self, can_resize: bool) -> bool {
+        self.inner().can_resize.replace(can_resize) != Some(can_resize)
     }
 
     /// What the settings say without effect, and the uid of the ConfigMap that says it.
@@ -282,6 +313,7 @@ impl Store {
             Kind::Pods => absent(inner.pods.keys().collect()),
             Kind::Namespaces => {
                 inner.namespaces.retain(|name, _| present.contains(&Key::new("", name)));
+                inner.names.retain(|name| present.contains(&Key::new("", name)));
                 Vec::new()
             }
             Kind::Settings => Vec::new(),
@@ -290,9 +322,10 @@ impl Store {
         }
     }
 
-    /// Whether everything has been listed once.
+    /// Whether everything has been listed once, and the API server was asked what it can do.
     pub(crate) fn is_synced(&self) -> bool {
-        self.inner().synced.len() == KINDS
+        let inner = self.inner();
+        inner.synced.len() == KINDS && inner.can_resize.is_some()
     }
 
     /// Every allocation, or those of one namespace.
@@ -305,9 +338,10 @@ impl Store {
     /// What is known of an allocation, if it is there.
     pub(crate) fn gather(&self, key: &Key) -> Option<Gathered> {
         let inner = self.inner();
-        let allocation = Arc::clone(inner.allocations.get(key)?);
-        let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod)).cloned();
-        let mut memory = inner.memory.get(key).cloned().unwrap_or_default();
+        let kept = inner.allocations.get(key)?;
+        let allocation = Arc::new(kept.facts.get());
+        let pod = inner.pod_of(key, &allocation).map(Arc::new);
+        let mut memory = kept.memory.as_deref().cloned().unwrap_or_default();
         if let Some(pod) = &pod
             && memory.pod_uid != pod.uid
         {
@@ -319,6 +353,7 @@ impl Store {
             siblings: inner.siblings.largest(key),
             namespace_mode: inner.namespaces.get(&key.namespace).cloned(),
             settings: inner.settings.clone(),
+            can_resize: inner.can_resize == Some(true),
             allocation,
             pod,
             memory,
@@ -328,15 +363,15 @@ impl Store {
     /// Remembers something of an allocation, unless it is gone.
     pub(crate) fn remember(&self, key: &Key, memory: Memory) {
         let mut inner = self.inner();
-        if inner.allocations.contains_key(key) && memory != Memory::default() {
-            inner.memory.insert(key.clone(), memory);
+        if let Some(kept) = inner.allocations.get_mut(key).filter(|_| memory != Memory::default()) {
+            kept.memory = Some(Box::new(memory));
         }
     }
 
-    /// Somebody else may have acted for a while: what was asked for and what went wrong is
+    /// Another controller may have acted for a while: what was asked for and what went wrong is
     /// forgotten, since it may have been asked for otherwise. What a node can never do stays true.
     pub(crate) fn others_acted(&self) {
-        for memory in self.inner().memory.values_mut() {
+        for memory in self.inner().allocations.values_mut().filter_map(|it| it.memory.as_mut()) {
             (memory.asked, memory.failures, memory.not_before) = (None, 0, None);
         }
     }
@@ -348,22 +383,22 @@ impl Store {
         let mut figures = Figures {
             allocations: inner.allocations.len(),
             pods: inner.pods.len(),
-            problems: inner.problems.len(),
+            problems: inner.problems().len(),
             ..Figures::default()
         };
-        for (key, allocation) in &inner.allocations {
-            match allocation.status.reason.as_deref() {
-                Some("Infeasible") => figures.infeasible += 1,
-                Some("Deferred") => {
+        for (key, kept) in &inner.allocations {
+            match kept.stands {
+                Stands::Infeasible => figures.infeasible += 1,
+                Stands::Deferred => {
                     figures.deferred += 1;
-                    let pod = inner.pods.get(&Key::new(&key.namespace, &allocation.pod));
-                    let pending = pod.and_then(|pod| pod.seen.pending.as_ref());
+                    let pod = inner.pod_of(key, &kept.facts.get());
+                    let pending = pod.and_then(|pod| pod.seen.pending);
                     if let Some(Pending::Deferred { since, .. }) = pending {
-                        let age = now.since(*since);
+                        let age = now.since(since);
                         figures.deferred_age_max = figures.deferred_age_max.max(age);
                     }
                 }
-                Some(_) | None => {}
+                Stands::Settled | Stands::Otherwise => {}
             }
         }
         figures
@@ -381,15 +416,34 @@ impl Inner {
             return false;
         }
         let known = match kind {
-            Kind::Pods => self.pods.get(key).map(|pod| &pod.version),
-            Kind::Allocations => self.allocations.get(key).map(|allocation| &allocation.version),
+            Kind::Pods => self.pods.get(key).map(|pod| pod.get().version),
+            Kind::Allocations => self.allocations.get(key).map(|kept| kept.facts.get().version),
             Kind::Namespaces | Kind::Settings | Kind::Horizontal | Kind::Vertical => None,
         };
-        if known.is_some_and(|known| is_older(version, known)) {
+        if known.is_some_and(|known| is_older(version, &known)) {
             return true;
         }
         self.answers.remove(&answer);
         false
+    }
+
+    /// `key` with a namespace that is kept once for all that are in it.
+    fn own(&mut self, key: &Key) -> Key {
+        let namespace = self.names.get(&key.namespace).cloned().unwrap_or_else(|| {
+            self.names.insert(Arc::clone(&key.namespace));
+            Arc::clone(&key.namespace)
+        });
+        Key { namespace, name: Arc::clone(&key.name) }
+    }
+
+    /// The pod of an allocation, if it is there.
+    fn pod_of(&self, key: &Key, allocation: &AllocationFacts) -> Option<PodFacts> {
+        self.pods.get(&Key::new(&key.namespace, &allocation.pod)).map(Packed::get)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let too_old = (self.can_resize == Some(false)).then(|| server::TOO_OLD.to_owned());
+        self.problems.iter().cloned().chain(too_old).collect()
     }
 
     const fn autoscalers(&mut self, kind: Kind) -> Option<&mut Autoscalers> {
@@ -429,13 +483,14 @@ mod tests {
         let object: PodAllocation = serde_json::from_value(json!({
             "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
             "metadata": { "name": format!("shop-{name}"), "namespace": "shop", "uid": "a1",
-                "resourceVersion": version.to_string() },
+                "resourceVersion": version.to_string(), "generation": 1 },
             "spec": { "namespace": "shop", "podName": name,
                 "desiredCPURequest": "150m", "desiredCPULimit": "300m" },
-            "status": { "reason": reason },
+            "status": { "reason": reason, "observedGeneration": 1,
+                "phase": if reason == "Applied" { "Applied" } else { "Pending" } },
         }))
         .unwrap();
-        store.allocation_seen(&Key::of(&object.metadata), AllocationFacts::of(object));
+        store.allocation_seen(&Key::of(&object.metadata), &AllocationFacts::of(object));
     }
 
     fn see_pod(store: &Store, name: &str, conditions: &Value) {
@@ -456,7 +511,7 @@ mod tests {
         see_allocation(&store, "web", 900, "");
         let mut answer = store.gather(&key).unwrap().allocation.as_ref().clone();
         answer.version = "950".to_owned();
-        store.allocation_written(&key, answer.clone());
+        store.allocation_written(&key, &answer);
         see_allocation(&store, "web", 940, "");
         assert_eq!(version(), "950", "the watch is behind our own write");
         // The cluster was restored from a backup, and its versions count from there.
@@ -480,13 +535,13 @@ mod tests {
         let gathered = known().1.unwrap();
         let (pod, written) = (gathered.pod.unwrap(), gathered.allocation);
         let newer = AllocationFacts { version: "6".to_owned(), ..written.as_ref().clone() };
-        store.allocation_written(&key, newer.clone());
-        store.allocation_written(&key, written.as_ref().clone());
+        store.allocation_written(&key, &newer);
+        store.allocation_written(&key, &written);
         assert_eq!(*known().1.unwrap().allocation, newer, "the older answer is not taken");
         store.pod_gone(&pod_key);
         store.allocation_gone(&key);
-        store.pod_written(&pod_key, pod.as_ref().clone());
-        store.allocation_written(&key, newer);
+        store.pod_written(&pod_key, &pod);
+        store.allocation_written(&key, &newer);
         assert!(matches!(known(), (0, None)));
     }
 
@@ -531,7 +586,7 @@ mod tests {
             }))
             .unwrap();
             let key = Key::of(&object.metadata);
-            store.allocation_seen(&key, AllocationFacts::of(object));
+            store.allocation_seen(&key, &AllocationFacts::of(object));
             let concerned = store.suggested(&key);
             let largest = store.gather(&key).unwrap().siblings.unwrap().get();
             (concerned.len(), largest)
@@ -541,6 +596,38 @@ mod tests {
         assert_eq!(see("web-2", "u2", 2, "200m"), (1, 200), "the other is looked at again");
         let gone = store.allocation_gone(&Key::new("shop", "shop-web-2"));
         assert_eq!(gone, [Key::new("shop", "shop-web-1")]);
+    }
+
+    #[test]
+    fn of_many_allocations_those_are_told_whose_pods_do_not_have_what_they_ask_for() {
+        let store = Store::default();
+        for (name, reason) in [("a", "Applied"), ("b", "Deferred"), ("c", "Applied"), ("d", "")] {
+            see_allocation(&store, name, 1, reason);
+        }
+        let told = |most: usize| {
+            let (told, left_out) = store.told(most, |_, one, _| one.pod.clone());
+            (told.join(" "), left_out)
+        };
+        assert_eq!(told(9), ("a b c d".to_owned(), 0));
+        assert_eq!(told(3), ("a b d".to_owned(), 1));
+        assert_eq!(told(1), ("b".to_owned(), 3));
+    }
+
+    #[test]
+    fn where_pods_cannot_be_resized_everybody_is_told_and_nothing_begins_before_that_is_known() {
+        let store = Store::default();
+        for kind in [Kind::Allocations, Kind::Pods, Kind::Namespaces] {
+            store.listed(kind, &BTreeSet::new());
+        }
+        for kind in [Kind::Settings, Kind::Horizontal, Kind::Vertical] {
+            store.listed(kind, &BTreeSet::new());
+        }
+        assert!(!store.is_synced(), "the server was not asked yet");
+        assert!(store.server_asked(false) && store.is_synced());
+        assert!(!store.server_asked(false), "no news");
+        assert_eq!(store.problems().len(), 1);
+        assert!(store.server_asked(true), "it was upgraded");
+        assert_eq!(store.problems(), [""; 0]);
     }
 
     /// How many are infeasible and how many deferred, and for how long.

@@ -18,7 +18,7 @@ use crate::pause::pause;
 pub(crate) enum Trouble {
     /// The object is not there any more.
     Gone,
-    /// Somebody else changed it meanwhile, or it is another one of the same name.
+    /// Another client changed it meanwhile, or it is another object of the same name.
     Conflict(String),
     /// The node can never do this.
     Infeasible(String),
@@ -32,7 +32,7 @@ pub(crate) enum Trouble {
     Refused(String),
     /// The server is busy, and may have said for how long.
     Busy(Option<Span>, String),
-    /// The server failed, or nobody can be reached.
+    /// The server failed, or cannot be reached.
     Unreachable(String),
 }
 
@@ -43,7 +43,7 @@ const SHORTEST: Span = Span::from_ms(200);
 const LONGEST: Span = Span::from_s(60);
 
 impl Trouble {
-    /// Whether nothing was changed. Where nobody answered, something may have been.
+    /// Whether nothing was changed. Without an answer, something may have been.
     pub(crate) const fn changed_nothing(&self) -> bool {
         match self {
             Self::Gone | Self::Unreachable(_) => false,
@@ -58,17 +58,17 @@ impl Trouble {
     }
 
     /// What others of the namespace would be refused for as well.
-    pub(crate) const fn cause(&self) -> Option<Cause> {
+    pub(crate) fn causes(&self) -> &'static [Cause] {
         match self {
-            Self::Quota(_) => Some(Cause::Quota),
-            Self::LimitRange(_) => Some(Cause::LimitRange),
-            Self::Infeasible(_) => Some(Cause::Infeasible),
+            Self::Quota(said) => quotas(said),
+            Self::LimitRange(_) => &[Cause::LimitRange],
+            Self::Infeasible(_) => &[Cause::Infeasible],
             Self::Gone
             | Self::Conflict(_)
             | Self::Forbidden(_)
             | Self::Refused(_)
             | Self::Busy(..)
-            | Self::Unreachable(_) => None,
+            | Self::Unreachable(_) => &[],
         }
     }
 
@@ -144,7 +144,7 @@ impl Trouble {
         match self {
             Self::Gone => "The pod or its PodAllocation is gone.".to_owned(),
             Self::Conflict(said) => {
-                format!("Somebody else changed the pod or its PodAllocation meanwhile: {said}.")
+                format!("Another client changed the pod or its PodAllocation meanwhile: {said}.")
             }
             Self::Infeasible(said) => format!("The node can never give this much: {said}."),
             Self::Quota(said) => {
@@ -172,6 +172,24 @@ impl Trouble {
                 pause(times, FIRST, LONGEST, rng)
             }
         }
+    }
+}
+
+/// Which quotas are used up, as the server says it: `exceeded quota: NAME, requested:
+/// limits.cpu=1,requests.cpu=2, used: ...`. There is no structured cause. A quota of requests may
+/// be called `cpu` alone. Where neither is named, it may be either.
+fn quotas(said: &str) -> &'static [Cause] {
+    let asked = said.split("requested: ").skip(1).filter_map(|rest| rest.split(", used").next());
+    let names = asked.flat_map(|asked| asked.split(',')).filter_map(|one| one.split('=').next());
+    let (mut of_requests, mut of_limits) = (false, false);
+    for name in names {
+        of_limits |= name.trim() == "limits.cpu";
+        of_requests |= matches!(name.trim(), "requests.cpu" | "cpu");
+    }
+    match (of_requests, of_limits) {
+        (true, false) => &[Cause::RequestQuota],
+        (false, true) => &[Cause::LimitQuota],
+        (true, true) | (false, false) => &[Cause::RequestQuota, Cause::LimitQuota],
     }
 }
 
@@ -227,6 +245,25 @@ mod tests {
             let text = text.replace("\n                    ", " ");
             assert_eq!(check(&text), code, "{text}");
         }
+    }
+
+    #[test]
+    fn a_quota_of_requests_is_told_from_one_of_limits() {
+        let both = [Cause::RequestQuota, Cause::LimitQuota];
+        for (asked, causes) in [
+            ("requested: limits.cpu=1, used: limits.cpu=1, limited: limits.cpu=1", &both[1..]),
+            (
+                "requested: requests.cpu=1, used: requests.cpu=1, limited: requests.cpu=1",
+                &both[..1],
+            ),
+            ("requested: cpu=1, used: cpu=1, limited: cpu=1", &both[..1]),
+            ("requested: cpu=1,limits.cpu=1, used: cpu=1,limits.cpu=1, limited: cpu=1", &both),
+            ("in other words", &both),
+        ] {
+            let said = format!("pods \"a\" is forbidden: exceeded quota: q, {asked}");
+            assert_eq!(Trouble::Quota(said).causes(), causes, "{asked}");
+        }
+        assert_eq!(Trouble::Gone.causes(), []);
     }
 
     #[test]

@@ -28,7 +28,9 @@ use crate::pause::Rests;
 use crate::pod::Pod;
 
 /// Objects of a list that are read at a time: what arrives is much larger than what is kept.
-const PAGE: u32 = 100;
+const PAGE: u32 = 500;
+/// The same, where a list took so long that its beginning was forgotten before its end.
+const PAGE_MOST: u32 = 2_000;
 /// A kind that is not known is looked for this often in the end.
 const UNKNOWN_LONGEST: Span = Span::from_s(300);
 
@@ -43,51 +45,83 @@ trait Take<T> {
 
 /// Watches allocations.
 pub(super) async fn allocations(shared: Arc<Shared>, client: Client) {
-    let stream = watcher::watcher(Api::<PodAllocation>::all(client), config());
-    follow("PodAllocations", stream, &Allocations(shared)).await;
+    let list = |page| watcher::watcher(Api::<PodAllocation>::all(client.clone()), config(page));
+    keep_up("PodAllocations", list, &Allocations(shared)).await;
 }
 
 /// Watches pods.
 pub(super) async fn pods(shared: Arc<Shared>, client: Client) {
-    let stream = watcher::watcher(Api::<Pod>::all(client), config());
-    follow("pods", stream, &Pods(shared)).await;
+    let list = |page| watcher::watcher(Api::<Pod>::all(client.clone()), config(page));
+    keep_up("pods", list, &Pods(shared)).await;
 }
 
 /// Watches what namespaces say of the mode.
 pub(super) async fn namespaces(shared: Arc<Shared>, client: Client) {
-    let stream = watcher::watcher(Api::<PartialObjectMeta<Namespace>>::all(client), config());
-    follow("namespaces", stream, &Namespaces(shared)).await;
+    let api = Api::<PartialObjectMeta<Namespace>>::all(client);
+    let list = |page| watcher::watcher(api.clone(), config(page));
+    keep_up("namespaces", list, &Namespaces(shared)).await;
 }
 
 /// Watches the settings.
 pub(super) async fn settings(shared: Arc<Shared>, client: Client) {
     let only = format!("metadata.name={}", names::CONFIG);
     let api = Api::<ConfigMap>::namespaced(client, &shared.namespace);
-    let stream = watcher::watcher(api, config().fields(&only));
-    follow("the settings", stream, &Settings(shared)).await;
+    let list = |page| watcher::watcher(api.clone(), config(page).fields(&only));
+    keep_up("the settings", list, &Settings(shared)).await;
 }
 
 /// Watches HorizontalPodAutoscalers.
 pub(super) async fn horizontal(shared: Arc<Shared>, client: Client) {
-    let stream = watcher::watcher(Api::<HorizontalPodAutoscaler>::all(client), config());
-    follow("HorizontalPodAutoscalers", stream, &Autoscalers(shared, Kind::Horizontal)).await;
+    let api = Api::<HorizontalPodAutoscaler>::all(client);
+    let list = |page| watcher::watcher(api.clone(), config(page));
+    keep_up("HorizontalPodAutoscalers", list, &Autoscalers(shared, Kind::Horizontal)).await;
 }
 
 /// Watches VerticalPodAutoscalers, which not every cluster knows.
 pub(super) async fn vertical(shared: Arc<Shared>, client: Client) {
-    let stream = watcher::watcher(Api::<VerticalPodAutoscaler>::all(client), config());
-    follow("VerticalPodAutoscalers", stream, &Autoscalers(shared, Kind::Vertical)).await;
+    let api = Api::<VerticalPodAutoscaler>::all(client);
+    let list = |page| watcher::watcher(api.clone(), config(page));
+    keep_up("VerticalPodAutoscalers", list, &Autoscalers(shared, Kind::Vertical)).await;
 }
 
-fn config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_S).page_size(PAGE)
+fn config(page: u32) -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_S).page_size(page)
+}
+
+/// How the following of a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The watch did.
+    ByItself,
+    /// The API server had compacted the state that a list began with before it was read to its end:
+    /// it would be so again.
+    TooSlow,
+}
+
+/// Follows watches for ever. A list that is in vain is read again in larger pages, so that it does
+/// not take longer than its beginning is kept.
+async fn keep_up<T, S>(what: &str, list: impl Fn(u32) -> S, take: &impl Take<T>)
+where
+    T: Resource + Debug,
+    S: Stream<Item = watcher::Result<Event<T>>>,
+{
+    let (mut page, mut rests) = (PAGE, Rests::new());
+    while follow(what, list(page), take).await == Ended::TooSlow {
+        page = (2 * page).min(PAGE_MOST);
+        tracing::warn!(
+            "the list of {what} was forgotten by the API server before it was read to its end; it \
+             is read again, {page} at a time"
+        );
+        rests.rest().await;
+    }
 }
 
 async fn follow<T>(
     what: &str,
     stream: impl Stream<Item = watcher::Result<Event<T>>>,
     take: &impl Take<T>,
-) where
+) -> Ended
+where
     T: Resource + Debug,
 {
     pin_mut!(stream);
@@ -106,6 +140,7 @@ async fn follow<T>(
                 rests.rest_up_to(UNKNOWN_LONGEST).await;
                 continue;
             }
+            Err(error) if is_too_slow(&error) => return Ended::TooSlow,
             Ok(Event::Init) => {
                 // It is about to be listed, which may fail.
                 take.listing();
@@ -139,6 +174,13 @@ async fn follow<T>(
         }
         (broken, unknown) = (false, false);
     }
+    Ended::ByItself
+}
+
+/// Whether a list expired while it was read.
+fn is_too_slow(error: &watcher::Error) -> bool {
+    let watcher::Error::InitialListFailed(kube::Error::Api(status)) = error else { return false };
+    status.code == 410
 }
 
 /// Whether the API server has no such kind of objects.
@@ -173,7 +215,7 @@ impl Take<PodAllocation> for Allocations {
     }
 
     fn seen(&self, key: &Key, object: PodAllocation) {
-        if self.0.store.allocation_seen(key, AllocationFacts::of(object)) {
+        if self.0.store.allocation_seen(key, &AllocationFacts::of(object)) {
             self.0.look_at_family(key.clone());
         }
     }
@@ -199,18 +241,27 @@ impl Take<Pod> for Pods {
     }
 
     fn seen(&self, key: &Key, object: Pod) {
+        if let Some(collecting) = self.0.collecting() {
+            collecting.seen(key, &object, self.0.clock.now());
+        }
         if let Some(allocation) = self.0.store.pod_seen(key, PodFacts::of(&object)) {
             self.0.look_at_family(allocation);
         }
     }
 
     fn gone(&self, key: &Key) {
+        if let Some(collecting) = self.0.collecting() {
+            collecting.gone(key, self.0.clock.now());
+        }
         if let Some(allocation) = self.0.store.pod_gone(key) {
             self.0.look_at_family(allocation);
         }
     }
 
     fn listed(&self, present: &BTreeSet<Key>) {
+        if let Some(collecting) = self.0.collecting() {
+            collecting.listed(present, self.0.clock.now());
+        }
         for key in self.0.store.listed(Kind::Pods, present) {
             self.gone(&key);
         }
@@ -353,6 +404,23 @@ mod tests {
             follow("pods", futures_util::stream::iter(events), &take).await;
             assert_eq!(take.0.into_inner(), told, "{code}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_list_that_expires_is_read_again_in_larger_pages_until_it_ends() {
+        let pages = RefCell::new(Vec::new());
+        let take = Told::default();
+        let list = |page| {
+            pages.borrow_mut().push(page);
+            let pod: Pod = serde_json::from_str(r#"{"metadata": {"name": "web"}}"#).unwrap();
+            let end = if pages.borrow().len() < 2 { failed(410) } else { Ok(Event::InitDone) };
+            futures_util::stream::iter([Ok(Event::Init), Ok(Event::InitApply(pod)), end])
+        };
+        keep_up("pods", list, &take).await;
+        assert_eq!(pages.into_inner(), [500, 1000]);
+        let told = take.0.into_inner();
+        assert_eq!(told.last().unwrap(), "1 listed");
+        assert!(!told.contains(&"0 listed".to_owned()), "nothing is gone for that: {told:?}");
     }
 
     #[tokio::test]

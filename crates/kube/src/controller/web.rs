@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use walras_core::units::Span;
-use walras_node::serve::{Asset, LOOK, PAGE, Probes, SCRIPT, STYLE, answer, pages};
+use walras_node::serve::{Asset, LOOK, MadeOnce, PAGE, Probes, SCRIPT, STYLE, answer, pages};
 
 use super::Shared;
 use super::metrics::CONTENT_TYPE;
@@ -17,6 +17,14 @@ use super::state::state;
 
 /// A loop that has not turned for so long is stuck.
 const STUCK: Span = Span::from_s(30);
+
+/// What is asked for by many, and is large.
+#[derive(Clone, Debug)]
+struct Told {
+    shared: Arc<Shared>,
+    cluster: Arc<MadeOnce>,
+    metrics: Arc<MadeOnce>,
+}
 
 /// All paths.
 pub(super) fn routes(shared: Arc<Shared>) -> Router {
@@ -27,10 +35,12 @@ pub(super) fn routes(shared: Arc<Shared>) -> Router {
         asset("/ui/cluster.js", SCRIPT, include_str!("../../ui/cluster.js")),
         asset("/ui/standing.js", SCRIPT, include_str!("../../ui/standing.js")),
     ];
+    let told =
+        Told { shared: Arc::clone(&shared), cluster: Arc::default(), metrics: Arc::default() };
     Router::new()
         .route("/api/v1/cluster", get(cluster))
         .route("/metrics", get(metrics))
-        .with_state(Arc::clone(&shared))
+        .with_state(told)
         .merge(probes(shared).routes())
         .merge(pages(LOOK.into_iter().chain(page)))
 }
@@ -50,17 +60,24 @@ pub(super) fn probes(shared: Arc<Shared>) -> Probes {
     )
 }
 
-async fn cluster(State(shared): State<Arc<Shared>>) -> Response {
-    match serde_json::to_vec(&state(&shared)) {
-        Ok(told) => answer(StatusCode::OK, "application/json", Body::from(told)),
+async fn cluster(State(told): State<Told>) -> Response {
+    match told.cluster.get(|| serde_json::to_vec(&state(&told.shared))) {
+        Ok(cluster) => answer(StatusCode::OK, "application/json", Body::from(cluster)),
         Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written\n".to_owned()),
     }
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    let now = shared.clock.now();
-    let acts = shared.leadership.acts_until(now).is_some();
-    match shared.metrics.text(shared.store.figures(now), shared.queue.len(), acts) {
+async fn metrics(State(told): State<Told>) -> Response {
+    let shared = &told.shared;
+    let made = told.metrics.get(|| {
+        let now = shared.clock.now();
+        let acts = shared.leadership.acts_until(now).is_some();
+        if let Some(collecting) = &shared.collecting {
+            shared.metrics.collected(collecting.counts());
+        }
+        shared.metrics.text(shared.store.figures(now), shared.queue.len(), acts)
+    });
+    match made {
         Ok(figures) => answer(StatusCode::OK, CONTENT_TYPE, Body::from(figures)),
         Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot be written\n".to_owned()),
     }

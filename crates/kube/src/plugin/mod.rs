@@ -1,6 +1,6 @@
 //! What a person with kubectl asks for: what pods should have, to pause, and to go on.
 //!
-//! For `kubectl walras`, with the rights of whoever calls it; nothing that runs in a cluster uses
+//! For `kubectl walras`, with the rights of the caller; nothing that runs in a cluster uses
 //! this. What a change is made of is decided in [`pause`], from what is there, without any I/O; it
 //! is sent with the version it was decided from, so that two people at once cannot undo each other.
 
@@ -17,6 +17,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use walras_wire::placement::{PlacementTold, PlacementsTold};
 use walras_wire::state::NodeState;
 
 use self::pause::{Change, Outcome};
@@ -29,6 +30,10 @@ use crate::pod::{Mode, Pod};
 const MANAGER: &str = "kubectl-walras";
 /// Which pods are agents.
 const AGENTS: &str = "app.kubernetes.io/name=walras,app.kubernetes.io/component=agent";
+/// Which pods are schedulers.
+const SCHEDULERS: &str = "app.kubernetes.io/name=walras,app.kubernetes.io/component=scheduler";
+/// Where schedulers tell of placements.
+const SCHEDULER_PORT: u16 = 8083;
 /// Where agents listen.
 const AGENT_PORT: u16 = 8082;
 /// How long an agent may take.
@@ -82,8 +87,8 @@ pub enum PluginError {
     /// The API server does not know PodAllocation.
     #[error("the cluster does not know PodAllocation: Walras is not installed there")]
     NotInstalled,
-    /// Somebody else was faster.
-    #[error("{0} was changed by somebody else in this moment; try again")]
+    /// Another client was faster.
+    #[error("{0} was changed by another client in this moment; try again")]
     Conflict(String),
     /// The API server refused, or cannot be reached.
     #[error("{what}: {source}")]
@@ -160,6 +165,54 @@ impl Session {
         let question = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
         let answer = tokio::time::timeout(PATIENCE, self.client.request_text(question)).await;
         let answer = answer.map_err(|_| "its agent does not answer in time".to_owned())?;
+        let answer = answer.map_err(|error| error.to_string())?;
+        serde_json::from_str(&answer).map_err(|error| error.to_string())
+    }
+
+    /// How nodes were scored for a pod when it was last placed, by the scheduler that did so.
+    ///
+    /// # Errors
+    /// The API server does not tell which schedulers there are, or none of them remembers the pod.
+    pub fn placement(
+        &self,
+        system: &str,
+        namespace: &str,
+        pod: &str,
+    ) -> Result<PlacementTold, PluginError> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), system);
+        let which = ListParams::default().labels(SCHEDULERS);
+        self.runtime.block_on(async {
+            let listed = api.list(&which).await;
+            let listed =
+                listed.map_err(|source| failed("the schedulers cannot be listed", source))?;
+            let mut found: Vec<PlacementTold> = Vec::new();
+            let mut why = format!("there is no walras scheduler in {system}");
+            for scheduler in listed {
+                let path = format!(
+                    "/api/v1/namespaces/{system}/pods/{}:{SCHEDULER_PORT}/proxy/api/v1/placements\
+                     ?namespace={namespace}&pod={pod}",
+                    scheduler.name()
+                );
+                match self.ask::<PlacementsTold>(path).await {
+                    Ok(told) => {
+                        why = format!(
+                            "no scheduler has scored nodes for {namespace}/{pod} in the last hour"
+                        );
+                        found.extend(told.placements);
+                    }
+                    Err(error) => why = format!("{}: {error}", scheduler.name()),
+                }
+            }
+            let newest = found.into_iter().max_by_key(|told| told.at_ms);
+            newest.ok_or(PluginError::Missing(why))
+        })
+    }
+
+    /// What a program in the cluster answers. The API server passes the question on.
+    async fn ask<T: DeserializeOwned>(&self, path: String) -> Result<T, String> {
+        let question = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout(PATIENCE, self.client.request_text(question)).await;
+        let answer = answer.map_err(|_| "it does not answer in time".to_owned())?;
         let answer = answer.map_err(|error| error.to_string())?;
         serde_json::from_str(&answer).map_err(|error| error.to_string())
     }

@@ -2,8 +2,8 @@
 //!
 //! A pause writes the mode `off` or `restore` where it is said, and beside it what was said before,
 //! so that going on brings that back, whatever it was. A pause of what is paused keeps the older
-//! memory. Going on changes nothing where nothing is remembered: whoever set `off` by hand meant
-//! it.
+//! memory. Going on changes nothing where nothing is remembered: an `off` that was set by hand was
+//! meant.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub enum Outcome {
         /// The mode that is said, if any.
         mode: Option<String>,
     },
-    /// It should go on, and nothing is remembered of what was before: nobody paused it here.
+    /// It should go on, and nothing is remembered of what was before: it was not paused here.
     NotPaused {
         /// The mode that is said.
         mode: Option<String>,
@@ -54,7 +54,7 @@ pub struct Edit {
     pub before: Option<String>,
 }
 
-/// What to do about somebody who says the mode `said` and has `annotations`.
+/// What to do about an object that says the mode `said` and has `annotations`.
 #[must_use]
 pub fn plan(
     change: Change,
@@ -75,7 +75,7 @@ pub fn plan(
             return Outcome::Changed { from: said.cloned(), edit: Edit { mode, before: None } };
         }
     };
-    // A memory without a pause is left from one that somebody has ended by hand.
+    // A memory without a pause is left from one that was ended by hand.
     let kept = before.filter(|_| stands_still).cloned();
     if kept.is_some() && said.is_some_and(|said| said == wanted.name()) {
         return Outcome::Nothing { mode: said.cloned() };
@@ -85,7 +85,7 @@ pub fn plan(
     Outcome::Changed { from: said.cloned(), edit }
 }
 
-/// The merge patch of whoever says its mode by an annotation.
+/// The merge patch of an object that says its mode by an annotation.
 #[must_use]
 pub fn of_annotations(edit: &Edit, version: &str) -> Value {
     json!({ "metadata": {

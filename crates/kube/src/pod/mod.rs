@@ -44,6 +44,8 @@ pub struct Pod {
 pub struct PodSpec {
     /// The node it was put on.
     pub node_name: Option<String>,
+    /// Who puts it on a node.
+    pub scheduler_name: Option<String>,
     /// How important it is.
     pub priority: Option<i32>,
     /// Its containers.
@@ -106,6 +108,8 @@ pub struct Amounts {
 pub struct PodStatus {
     /// Where it is in its life.
     pub phase: Option<String>,
+    /// Why it is there, in a word, such as `Evicted`.
+    pub reason: Option<String>,
     /// Its class.
     pub qos_class: Option<String>,
     /// When its node first heard of it.
@@ -150,10 +154,30 @@ pub struct ContainerStatus {
     pub container_id: Option<String>,
     /// How often it was restarted.
     pub restart_count: i32,
+    /// How it is.
+    pub state: ContainerState,
+    /// How it was before it was last started again.
+    pub last_state: ContainerState,
     /// The requests that its node has agreed to.
     pub allocated_resources: Option<Amounts>,
     /// What is in force.
     pub resources: Option<Resources>,
+}
+
+/// How a container is, as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerState {
+    /// How it ended, if it has.
+    pub terminated: Option<Terminated>,
+}
+
+/// How a container ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terminated {
+    /// In a word, such as `OOMKilled`.
+    pub reason: Option<String>,
 }
 
 /// The condition that is there while a node has not agreed to a resize.

@@ -1,7 +1,7 @@
 //! What may be changed of a pod.
 //!
 //! Said for a pod, for its namespace, or for everybody, and the nearest to the pod counts. What
-//! cannot be understood counts as [`Mode::Off`]: whoever wrote it wanted something else than the
+//! cannot be understood counts as [`Mode::Off`]: its writer wanted something else than the
 //! default, and doing nothing is the only answer that cannot be wrong.
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::names;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Nothing: what it should have is written down, and nobody acts on it.
+    /// Nothing: what it should have is written down, and not acted on.
     Off,
     /// Its limits.
     LimitsOnly,

@@ -31,7 +31,7 @@ pub struct Originals(pub BTreeMap<String, ContainerResources>);
 /// Why it is not known what a pod came with.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OriginalError {
-    /// Somebody else wrote the annotation.
+    /// Another client wrote the annotation.
     #[error("the annotation {name} cannot be read: {0}", name = names::ORIGINAL_RESOURCES)]
     Annotation(String),
     /// The pod itself cannot be read.
@@ -54,7 +54,7 @@ impl Originals {
         read.map(Some).map_err(|error| OriginalError::Annotation(error.to_string()))
     }
 
-    /// What `pod` has now, which is what it came with if nobody has resized it.
+    /// What `pod` has now, which is what it came with if it was never resized.
     ///
     /// # Errors
     /// An amount of CPU cannot be read.

@@ -2,7 +2,7 @@
 //!
 //! A tenant writes annotations as it likes. An admission policy keeps these to the controller;
 //! where that is not installed, or was not yet, the API server's own record of who wrote which
-//! field tells them apart. Nothing is believed that somebody else wrote.
+//! field tells them apart. Nothing is believed that another client wrote.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -57,11 +57,11 @@ mod tests {
     #[test]
     fn what_others_wrote_in_our_name_is_not_there() {
         for name in OURS {
-            assert!(!check(name, &json!([])), "nobody knows who wrote it");
+            assert!(!check(name, &json!([])), "its writer is not known");
             assert!(!check(name, &json!([by("kubectl", name)])));
             assert!(!check(name, &json!([by("walras-controller", "team")])));
             assert!(check(name, &json!([by("walras-controller", name)])));
-            // Whoever applies it again as it is shares it.
+            // A client that applies it again as it is shares it.
             assert!(check(name, &json!([by("helm", name), by("walras-controller", name)])));
         }
     }

@@ -1,7 +1,7 @@
 //! Whose pod it is: what made it, and what made that, as far as the pod itself tells.
 //!
 //! A Deployment makes a ReplicaSet for every rollout and a CronJob a Job for every run; both give
-//! it a name from which their own is to be read, so nobody has to be asked.
+//! it a name from which their own is to be read, so the API server need not be asked.
 
 use super::Pod;
 

@@ -222,7 +222,7 @@ impl<'a> Keys<'a> {
         std::mem::take(&mut self.notes)
     }
 
-    /// All that is wrong, with every key that nobody knows.
+    /// All that is wrong, with every key that is not known.
     pub(super) fn problems(mut self) -> Vec<Problem> {
         for key in self.data.keys() {
             if !key.starts_with(MARKET) && !self.known.contains(&key.as_str()) {

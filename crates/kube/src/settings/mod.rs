@@ -87,7 +87,7 @@ pub enum Actuation {
 }
 
 /// What Prometheus is asked where nothing is said: the latency that 99 of 100 requests stay below.
-/// A rate takes two samples, and a Prometheus that nobody told otherwise takes one a minute.
+/// A rate takes two samples, and Prometheus takes one a minute unless told otherwise.
 pub const DEFAULT_QUERY: &str = "histogram_quantile(0.99, sum by (le) (rate(\
     http_request_duration_seconds_bucket{namespace=\"$namespace\",pod=\"$pod\"}[2m])))";
 

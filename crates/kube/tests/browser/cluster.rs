@@ -71,6 +71,8 @@ pub(crate) fn controller(role: Role) -> Staged {
         probe_listen: None,
         dry_run: role == Role::DryRun,
         elect: role == Role::Elected,
+        rebalance: None,
+        collect: None,
     })
 }
 

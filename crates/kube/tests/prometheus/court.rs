@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use tokio::runtime::{self, Runtime};
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 use walras_kube::agent::latency::{SETTINGS, target};
 use walras_node::latency::{self, Question, Questions, Rhythm, Verdict};
 use walras_testbed::wait_for;
@@ -40,7 +40,7 @@ impl Court {
     pub(crate) fn ask(&self, url: &str, query: &str, pods: &[&str]) {
         let target_of = |pod: &&str| {
             let (namespace, name) = pod.split_once('/').unwrap();
-            target(PodUid::new(pod), namespace, name, TARGET_MS)
+            target(WorkloadUid::new(pod), namespace, name, TARGET_MS)
         };
         self.questions.set(Question {
             url: Some(url.to_owned()),
@@ -92,12 +92,6 @@ impl Court {
     pub(crate) fn verdicts_about(&mut self, pod: &str) -> usize {
         self.hear();
         self.verdicts.get(pod).map_or(0, Vec::len)
-    }
-
-    /// Whether no verdict about a pod was that it meets its target.
-    pub(crate) fn never_met(&mut self, pod: &str) -> bool {
-        self.hear();
-        self.verdicts[pod].iter().all(|missed| *missed)
     }
 
     fn last_verdicts(&mut self) -> String {

@@ -4,7 +4,7 @@
 //! carried out.
 
 use walras_core::node::Action;
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 use walras_node::drive::{Carried, Outside};
 
 use super::Kubernetes;
@@ -44,7 +44,7 @@ impl Kubernetes {
     }
 
     /// Asks for the rest of a wish that was too far away, after a resize brought it nearer.
-    pub(super) fn ask_for_the_rest(&mut self, uid: &PodUid) {
+    pub(super) fn ask_for_the_rest(&mut self, uid: &WorkloadUid) {
         let Some(mut held) = self.held.remove(uid) else {
             return;
         };
@@ -67,7 +67,7 @@ impl Kubernetes {
     /// Writes an action to the control groups. What lasts is asked of the API server as well, and
     /// so is what cannot be written.
     fn write_or_ask(&self, held: &mut Held, action: &Action, urgency: Urgency) -> Carried {
-        let written = held.write(&self.layout, action);
+        let written = held.write(action);
         if let Carried::Failed { because, in_force: _ } = written {
             // What is asked for is not believed: the market goes by what is in force.
             let desired = self.ask(held, action, urgency);

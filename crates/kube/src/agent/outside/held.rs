@@ -135,7 +135,7 @@ impl Held {
         }
     }
 
-    /// Takes what an agent before this one wrote and could not take back for written here.
+    /// Claims writes left by a crashed agent, so that they are undone.
     pub(super) fn remember(&mut self, layout: &Layout) {
         let Some(parts) = parts_of(layout, &self.pod, self.group.path()) else {
             return;
@@ -262,12 +262,12 @@ impl Held {
     }
 
     /// Writes an action to the control groups.
-    pub(super) fn write(&mut self, layout: &Layout, action: &Action) -> Carried {
+    pub(super) fn write(&mut self, action: &Action) -> Carried {
         let before = self.settings();
-        let Some(direct) = &mut self.direct else {
+        let Some(direct) = &self.direct else {
             return Carried::Gone;
         };
-        let applied = direct.apply(layout, action.limit, action.burst);
+        let applied = direct.apply(action.limit, action.burst);
         // Also a write that failed may have left something.
         for (path, after) in self.settings() {
             if let Some(before) = before.get(&path) {
@@ -361,7 +361,7 @@ impl Held {
 
     fn open_direct(&self, layout: &Layout, pod_path: &CgroupPath) -> Option<Direct> {
         let parts = parts_of(layout, &self.pod, pod_path)?;
-        // Whoever is not there yet could not be given its part.
+        // A container that is not there yet could not be given its part.
         if parts.containers.len() != self.pod.lasting_containers().count() {
             return None;
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tracing::info;
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use super::held::Held;
 use super::{Kubernetes, LOOKS_PER_ROUND};
@@ -31,7 +31,7 @@ impl Kubernetes {
     }
 
     /// Gives a pod that is left alone from now on what it had.
-    pub(super) fn leave(&mut self, uid: &PodUid, mut held: Held, pod: &Arc<Pod>) {
+    pub(super) fn leave(&mut self, uid: &WorkloadUid, mut held: Held, pod: &Arc<Pod>) {
         if held.leave(&self.layout, pod) {
             tell(&held);
         }
@@ -42,7 +42,7 @@ impl Kubernetes {
 
     /// Takes in what was written to a pod that was just found: before the settings changed, or by
     /// an agent that is no more.
-    pub(super) fn remember(&mut self, uid: &PodUid, held: &mut Held) {
+    pub(super) fn remember(&mut self, uid: &WorkloadUid, held: &mut Held) {
         match self.owing.remove(uid) {
             Some(before) => held.inherit(before),
             // Who only watches takes nothing back either.

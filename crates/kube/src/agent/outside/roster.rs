@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use walras_core::resize::{self, Allocation, one_step};
-use walras_core::units::{Millicores, PodUid};
+use walras_core::units::{Millicores, WorkloadUid};
 
 use crate::agent::params::{LeftAlone, Params, Rules, judge, request_of, to_give_back};
 use crate::agent::pods::Snapshot;
@@ -18,9 +18,9 @@ use crate::pod::{Mode, Pod, container_views};
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     /// Who is sized.
-    pub(super) sized: BTreeMap<PodUid, (Arc<Pod>, Params)>,
+    pub(super) sized: BTreeMap<WorkloadUid, (Arc<Pod>, Params)>,
     /// Who is left alone, and why.
-    pub(super) left_alone: BTreeMap<PodUid, (Arc<Pod>, LeftAlone)>,
+    pub(super) left_alone: BTreeMap<WorkloadUid, (Arc<Pod>, LeftAlone)>,
     /// Who gets back what it came with.
     pub(super) giving_back: Vec<(Arc<Pod>, Allocation)>,
     /// What those request that are left alone.
@@ -34,7 +34,7 @@ impl Roster {
     pub(super) fn of(seen: &Snapshot, rules: &Rules, steps: &resize::Rules) -> Self {
         let mut roster = Self::default();
         for (uid, pod) in &seen.pods {
-            let (uid, pod) = (PodUid::new(uid), Arc::clone(pod));
+            let (uid, pod) = (WorkloadUid::new(uid), Arc::clone(pod));
             let says = seen.namespaces.get(pod.namespace());
             let mode = says.and_then(|says| says.mode.as_deref());
             if let Some(came_with) = to_give_back(&pod, mode, rules.mode) {

@@ -99,7 +99,7 @@ impl Stage {
 
     fn set(&mut self, limit: u64, why: Why) -> Carried {
         let action = Action {
-            uid: PodUid::new(UID),
+            uid: WorkloadUid::new(UID),
             limit: Millicores::new(limit),
             request: Millicores::new(100),
             weight: KernelWeight::from_request(Millicores::new(100)),
@@ -351,7 +351,7 @@ fn prometheus_is_asked_about_who_has_a_target_and_what_is_wrong_with_it_is_a_pro
     stage.look(&[pod("")]);
     assert_eq!(stage.shared.questions.get().targets, [], "it has no target");
     stage.look(&[pod(r#""mbcas.io/target-latency-ms": "50""#)]);
-    let target = latency::target(PodUid::new(UID), "shop", "web", 75.0);
+    let target = latency::target(WorkloadUid::new(UID), "shop", "web", 75.0);
     let url = Some("http://p:9090".to_owned());
     let expected = Question { url, query: "q".to_owned(), targets: vec![target] };
     assert_eq!(stage.shared.questions.get(), expected);
@@ -363,7 +363,7 @@ fn prometheus_is_asked_about_who_has_a_target_and_what_is_wrong_with_it_is_a_pro
 fn a_container_that_cannot_be_read_is_told_to_the_loop_which_counts_it() {
     let mut stage = stage(Some("mode: limits-only"));
     stage.look(&[pod("")]);
-    let uid = PodUid::new(UID);
+    let uid = WorkloadUid::new(UID);
     let counters = format!("kubepods/burstable/pod{UID}/a1/cpu.stat");
     assert!(stage.kubernetes.sample(&uid, Moment::ORIGIN).is_ok());
     fs::write(stage.root.path().join(counters), "rubbish").unwrap();

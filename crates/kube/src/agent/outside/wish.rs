@@ -66,7 +66,7 @@ impl Params {
             && self.nature == other.nature
             && self.request_rule == other.request_rule
             && self.came_with() == other.came_with()
-            && self.workload == other.workload
+            && self.family == other.family
             && self.target_latency_ms == other.target_latency_ms
     }
 }
@@ -75,7 +75,7 @@ impl Params {
 mod tests {
     use walras_core::profile::CapRule;
     use walras_core::smooth::weight::KernelWeight;
-    use walras_core::units::PodUid;
+    use walras_core::units::WorkloadUid;
 
     use super::*;
     use crate::agent::params::{Rules, judge};
@@ -100,7 +100,7 @@ mod tests {
         let params = judge(&serde_json::from_str(&text).unwrap(), None, &rules).unwrap();
         let limit = Millicores::new(wants);
         let action = Action {
-            uid: PodUid::new("u1"),
+            uid: WorkloadUid::new("u1"),
             limit,
             request: limit,
             weight: KernelWeight::from_request(limit),

@@ -33,7 +33,7 @@ fn check(text: &str) -> String {
                 params.request,
                 params.limit.map_or("none".to_owned(), |limit| limit.to_string()),
                 params.original_limit.map_or("none".to_owned(), |limit| limit.to_string()),
-                params.workload.as_str(),
+                params.family.as_str(),
             );
             if let Some(target) = params.target_latency_ms {
                 told += &format!(" within {target} ms");

@@ -2,9 +2,12 @@
 //!
 //! There is one entry for each PodAllocation, so it is bounded by the number of pods. A newer wish
 //! replaces an older one. What was written is remembered, so that only changes are written. What
-//! nobody wished for is deleted only once it is known that its pod is not sized: a pod may be sized
-//! long before anything is decided for it. Now and then everything that is there is listed, and
-//! what differs from what was written is written again. Time is an argument.
+//! is not wished for is deleted only once it is known that its pod is not sized: a pod may be sized
+//! long before anything is decided for it. What is there is watched, and what differs from what was
+//! written is written again; what is seen from before a write of ours says nothing. Time is an
+//! argument.
+
+mod worth;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,6 +16,7 @@ use tokio::sync::Notify;
 use walras_core::rng::Rng;
 use walras_core::units::{Millicores, Moment, Ratio, Span};
 
+use self::worth::{has_moved, is_worth_it};
 use crate::pause::pause;
 
 /// So many writes a second, on average.
@@ -25,17 +29,11 @@ const PAUSE_FIRST: Span = Span::from_ms(500);
 const PAUSE_LONGEST: Span = Span::from_s(15);
 /// The longest pause of one object that is refused.
 const REFUSED_LONGEST: Span = Span::from_s(300);
-/// How often everything that is there is looked at, for what others have changed or deleted; up to
-/// half as soon by chance, so that agents that were started together do not go on together.
-const LIST_EVERY: Span = Span::from_s(90);
-/// What changes less than this is never worth a write.
-const LEAST_CHANGE: Millicores = Millicores::new(10);
-/// A price that moved by less than this is not worth a write by itself: every pod of the node would
-/// be written for it. Bidders respond to a price above 0.3, which is six times as much.
-const PRICE_BAND: Ratio = Ratio::from_percent(5);
-/// Nor is one that moved by less than this part of what was written: a high price is a rough one.
-const PRICE_BAND_RELATIVE: Ratio = Ratio::from_percent(10);
-
+/// What others change or delete is written again after this, so that two who disagree do not
+/// write in turns as fast as they can.
+const REWRITE_AFTER: Span = Span::from_s(2);
+/// How long to wait where nothing is to be done and only news can change that.
+const IDLE: Span = Span::from_s(3600);
 /// Which PodAllocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
@@ -70,7 +68,7 @@ pub struct Desired {
 /// Whether a wish can wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// Somebody is held back.
+    /// A pod is held back.
     AtOnce,
     /// Not before the interval is over.
     InTime,
@@ -103,14 +101,14 @@ pub(super) struct There {
     pub(super) whose: Whose,
     /// What it says; nothing where that makes no sense.
     pub(super) desired: Option<Desired>,
+    /// Grows with every change of it.
+    pub(super) version: Option<u64>,
 }
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
     Do(Job),
-    /// Find out what is there.
-    List,
     /// Nothing before this moment.
     Wait(Moment),
 }
@@ -118,7 +116,8 @@ pub(super) enum Next {
 /// What became of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    Done,
+    /// It was done, and this is the object's version since.
+    Done(Option<u64>),
     /// This object was refused.
     Refused(String),
     /// The API server is away, or has too much to do.
@@ -138,7 +137,6 @@ struct Inner {
     /// Who is sized, once that is known.
     managed: Option<BTreeSet<Key>>,
     stock_taken: bool,
-    list_at: Moment,
     pace: Pace,
     /// Writes that may be made now, in thousandths.
     tokens: u64,
@@ -157,6 +155,8 @@ struct Entry {
     /// What the API server has, as far as is known.
     written: Option<(Whose, Desired)>,
     written_at: Option<Moment>,
+    /// The version of what the API server has, as far as is known.
+    version: Option<u64>,
     /// Whether the object may be there.
     exists: bool,
     refusals: u32,
@@ -173,7 +173,6 @@ impl Outbox {
             entries: BTreeMap::new(),
             managed: None,
             stock_taken: false,
-            list_at: Moment::ORIGIN,
             pace,
             tokens: BURST * 1000,
             tokens_at: Moment::ORIGIN,
@@ -225,8 +224,8 @@ impl Outbox {
         }
     }
 
-    /// These have an allocation, and no others: what there is of others is deleted. Whoever says
-    /// this has read a configuration that holds; before it is said, nothing is deleted.
+    /// These have an allocation, and no others: what there is of others is deleted. The caller
+    /// has read a configuration that holds; before that is so, nothing is deleted.
     pub fn keep_only(&self, managed: BTreeSet<Key>) {
         let mut inner = self.lock();
         for (key, entry) in &mut inner.entries {
@@ -262,21 +261,21 @@ impl Outbox {
         let desired = Desired { request: limit, limit, price: Ratio::ZERO, why: String::new() };
         let pod = key.name.trim_start_matches(&format!("{}-", key.namespace)).to_owned();
         let whose = Whose { pod, uid: uid.to_owned() };
-        let there = There { whose, desired: Some(desired) };
-        self.listed(BTreeMap::from([(key, there)]), Moment::ORIGIN);
+        let there = There { whose, desired: Some(desired), version: None };
+        self.listed(BTreeMap::from([(key, there)]));
     }
 
     /// Everything that was wished for is written.
     pub(in crate::agent) fn write_all(&self, now: Moment) {
-        self.listed(BTreeMap::new(), now);
+        self.listed(BTreeMap::new());
         while let Next::Do(job) = self.next(now) {
-            self.done(&job, &Outcome::Done, now);
+            self.done(&job, &Outcome::Done(None), now);
         }
     }
 
-    /// Somebody deleted everything.
+    /// Everything was deleted.
     pub(in crate::agent) fn forget_all(&self) {
-        self.listed(BTreeMap::new(), Moment::ORIGIN);
+        self.listed(BTreeMap::new());
     }
 
     /// Whether a write does not wait for its interval.
@@ -302,13 +301,26 @@ impl Outbox {
 
 impl Outbox {
     /// These are there, and no others.
-    pub(super) fn listed(&self, all: BTreeMap<Key, There>, now: Moment) {
-        self.lock().listed(all, now);
+    pub(super) fn listed(&self, all: BTreeMap<Key, There>) {
+        self.lock().listed(all);
+        self.news.notify_one();
     }
 
     /// What is there could not be found out.
-    pub(super) fn not_listed(&self, because: &str, now: Moment) {
-        self.lock().not_listed(because, now);
+    pub(super) fn not_listed(&self, because: &str) {
+        self.lock().not_listed(because);
+    }
+
+    /// This one is there.
+    pub(super) fn seen(&self, key: Key, there: There, now: Moment) {
+        self.lock().seen(key, there, now);
+        self.news.notify_one();
+    }
+
+    /// This one was deleted, at this version.
+    pub(super) fn gone(&self, key: &Key, version: Option<u64>, now: Moment) {
+        self.lock().gone(key, version, now);
+        self.news.notify_one();
     }
 
     /// Waits until there may be something new.
@@ -342,12 +354,9 @@ impl Inner {
     }
 
     fn next(&mut self, now: Moment) -> Next {
-        if now >= self.list_at {
-            return Next::List;
-        }
         // Before it is known who is sized, what is there must not be taken for left behind.
         if !self.stock_taken || self.managed.is_none() {
-            return Next::Wait(self.list_at);
+            return Next::Wait(now + IDLE);
         }
         let mut first: Option<(Moment, bool, &Key)> = None;
         for (key, entry) in &self.entries {
@@ -360,15 +369,15 @@ impl Inner {
             }
         }
         let Some((due, _, key)) = first else {
-            return Next::Wait(self.list_at);
+            return Next::Wait(now + IDLE);
         };
         let key = key.clone();
         let due = due.max(self.not_before);
         if due > now {
-            return Next::Wait(due.min(self.list_at));
+            return Next::Wait(due);
         }
         if let Err(later) = self.take_token(now) {
-            return Next::Wait(later.min(self.list_at));
+            return Next::Wait(later);
         }
         let entry = self.entries.get_mut(&key).expect("it was just found");
         entry.urgent = false;
@@ -377,48 +386,63 @@ impl Inner {
     }
 
     /// What others have changed is not what was written, and what they have deleted is not there.
-    fn listed(&mut self, mut all: BTreeMap<Key, There>, now: Moment) {
+    fn listed(&mut self, mut all: BTreeMap<Key, There>) {
         for (key, entry) in &mut self.entries {
-            let there = all.remove(key);
-            entry.exists = there.is_some();
-            entry.written = there.and_then(There::said);
+            entry.has(all.remove(key));
         }
         for (key, there) in all {
-            let entry = self.entries.entry(key).or_default();
-            entry.exists = true;
-            entry.written = there.said();
+            self.entries.entry(key).or_default().has(Some(there));
         }
         self.entries.retain(|_, entry| entry.desired.is_some() || entry.exists);
         if !self.stock_taken {
-            (self.failures, self.problem) = (0, None);
+            self.problem = None;
         }
         self.stock_taken = true;
-        self.list_at = self.next_list(now);
     }
 
-    fn next_list(&mut self, now: Moment) -> Moment {
-        now + pause(1, LIST_EVERY, LIST_EVERY, &mut self.random)
+    fn not_listed(&mut self, because: &str) {
+        // After the first time, writes tell soon enough if the API server is away.
+        if !self.stock_taken {
+            self.problem = Some(format!("PodAllocations cannot be listed: {because}"));
+        }
     }
 
-    fn not_listed(&mut self, because: &str, now: Moment) {
-        if self.stock_taken {
-            // Writes tell soon enough if the API server is away.
-            self.list_at = self.next_list(now);
+    fn seen(&mut self, key: Key, there: There, now: Moment) {
+        let (pace, stays) = (self.pace, self.stays(&key));
+        let entry = self.entries.entry(key).or_default();
+        if entry.knows_better(there.version) {
             return;
         }
-        self.failures = self.failures.saturating_add(1);
-        self.list_at = now + pause(self.failures, PAUSE_FIRST, PAUSE_LONGEST, &mut self.random);
-        self.problem = Some(format!("PodAllocations cannot be listed: {because}"));
+        let was_content = entry.wants(pace, stays).is_none();
+        entry.has(Some(there));
+        if was_content && entry.wants(pace, stays).is_some() {
+            entry.not_before = entry.not_before.max(now + REWRITE_AFTER);
+        }
+    }
+
+    fn gone(&mut self, key: &Key, version: Option<u64>, now: Moment) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if entry.knows_better(version) {
+            return;
+        }
+        if entry.exists {
+            entry.not_before = entry.not_before.max(now + REWRITE_AFTER);
+        }
+        entry.has(None);
+        if entry.desired.is_none() {
+            self.entries.remove(key);
+        }
     }
 
     fn done(&mut self, job: &Job, outcome: &Outcome, now: Moment) {
         let entry = self.entries.entry(job.key.clone()).or_default();
         match outcome {
-            Outcome::Done => {
+            Outcome::Done(version) => {
                 self.failures = 0;
                 self.problem = None;
                 entry.refusals = 0;
                 entry.written_at = Some(now);
+                entry.version = entry.version.max(*version);
                 entry.exists = job.desired.is_some();
                 entry.written = job.desired.clone().map(|desired| (job.whose.clone(), desired));
                 if entry.desired.is_none() && !entry.exists {
@@ -475,6 +499,18 @@ impl There {
 // === impl Entry ===
 
 impl Entry {
+    /// The API server has this of it.
+    fn has(&mut self, there: Option<There>) {
+        self.exists = there.is_some();
+        self.version = there.as_ref().and_then(|there| there.version);
+        self.written = there.and_then(There::said);
+    }
+
+    /// Whether something newer is known than what has this version.
+    fn knows_better(&self, version: Option<u64>) -> bool {
+        version.is_some_and(|version| self.version.is_some_and(|known| version < known))
+    }
+
     fn belongs_to(&mut self, (pod, uid): (&str, &str)) {
         if self.whose.uid != uid {
             self.whose = Whose { pod: pod.to_owned(), uid: uid.to_owned() };
@@ -497,7 +533,7 @@ impl Entry {
             || is_worth_it(written.limit, desired.limit, pace.band)
             || is_worth_it(written.request, desired.request, pace.band);
         let urgency = if self.urgent { Urgency::AtOnce } else { Urgency::InTime };
-        // Nobody is held back by an old price.
+        // An old price holds no pod back.
         let in_time = has_moved(written.price, desired.price).then_some(Urgency::InTime);
         differs.then_some(urgency).or(in_time)
     }
@@ -509,15 +545,6 @@ impl Entry {
         };
         Some(at.max(self.not_before))
     }
-}
-
-fn is_worth_it(written: Millicores, desired: Millicores, band: Ratio) -> bool {
-    written.abs_diff(desired) >= LEAST_CHANGE.max(written.scale_floor(band))
-}
-
-fn has_moved(written: Ratio, price: Ratio) -> bool {
-    let moved = written.saturating_sub(price) + price.saturating_sub(written);
-    moved >= PRICE_BAND.max(written.times_floor(PRICE_BAND_RELATIVE))
 }
 
 #[cfg(test)]

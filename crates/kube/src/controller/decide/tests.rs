@@ -18,6 +18,7 @@ struct Case {
     autoscaler: Option<Autoscaler>,
     siblings: Option<u64>,
     acts_since: Moment,
+    can_resize: bool,
 }
 
 impl Case {
@@ -50,6 +51,7 @@ impl Case {
             autoscaler: None,
             siblings: None,
             acts_since: Moment::ORIGIN,
+            can_resize: true,
         }
     }
 
@@ -69,6 +71,7 @@ impl Case {
             siblings: self.siblings.map(Millicores::new),
             namespace_mode: None,
             own_namespace: "mbcas-system",
+            can_resize: self.can_resize,
             settings: &self.settings,
             memory: &self.memory,
             acts_since: self.acts_since,
@@ -438,4 +441,32 @@ fn what_was_given_back_is_confirmed_as_restored() {
         let Decision::Tell(told) = case.decide() else { panic!("not told") };
         assert_eq!((told.standing, told.reason), (standing, "Restored"));
     }
+}
+
+#[test]
+fn where_the_server_cannot_resize_pods_nothing_is_written_to_any() {
+    let case = Case {
+        can_resize: false,
+        autoscaler: Some(Autoscaler::Utilization("HorizontalPodAutoscaler/web".to_owned())),
+        ..Case::usual()
+    };
+    assert_eq!(case.check(), "Failed ResizeUnsupported");
+    assert_eq!(case.with_situation(mark_due), None, "not even an annotation");
+    let able = Case { can_resize: true, ..case };
+    assert!(able.with_situation(mark_due).is_some());
+}
+
+#[test]
+fn what_a_node_could_never_do_is_tried_again_after_a_while() {
+    let refused = Allocation { request: Millicores::new(150), limit: Millicores::new(300) };
+    let refused_ago = |s: u64| {
+        let mut case = Case::usual();
+        let at = Moment::from_ms(NOW_MS - 1000 * s);
+        case.memory.history.resize_refused_as_infeasible(&refused, at);
+        // Its status says so still.
+        case.change("allocation/status", json!({"reason": "Infeasible", "observedGeneration": 4}))
+    };
+    let Decision::Tell(told) = refused_ago(599).decide() else { panic!("not yet") };
+    assert_eq!((told.reason, told.next), ("Infeasible", Some(NOW + Span::from_s(1))));
+    assert_eq!(refused_ago(600).check(), "app 150m/300m", "the node may have grown");
 }

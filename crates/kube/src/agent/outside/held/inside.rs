@@ -75,7 +75,7 @@ impl Inside {
     /// The limit in force for a pod whose own group has `whole`: that, or what all containers have
     /// together where that is less. Nothing where neither is limited.
     pub(super) fn least(&self, whole: Option<Millicores>) -> Option<Millicores> {
-        // One without a limit holds nobody back.
+        // One without a limit does not hold the pod back.
         let parts: Option<Vec<Millicores>> =
             self.containers.iter().map(Contained::may_use).collect();
         let Some(parts) = parts.filter(|parts| !parts.is_empty()) else {

@@ -41,7 +41,7 @@ pub(super) fn is_settled(pod: &Pod) -> bool {
     agreed && resizing.iter().all(|resizing| pod.condition(resizing).is_none())
 }
 
-/// Whether somebody else than the kubelet has set the quota of a group.
+/// Whether the quota of a group was not set by the kubelet.
 pub(super) fn is_foreign(part: &Part, now: &Settings) -> bool {
     now.max.limit_floor().is_some_and(|found| found.abs_diff(part.limit) > SLACK)
 }

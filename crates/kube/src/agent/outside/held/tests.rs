@@ -8,7 +8,7 @@ use walras_cgroup::Version;
 use walras_core::node::Why;
 use walras_core::profile::CapRule;
 use walras_core::smooth::weight::KernelWeight;
-use walras_core::units::PodUid;
+use walras_core::units::WorkloadUid;
 
 use super::*;
 use crate::agent::params::{Rules, judge};
@@ -108,14 +108,14 @@ impl Stage {
 
     fn write(&mut self, limit: u64, burst: u64) -> Carried {
         let action = Action {
-            uid: PodUid::new(UID),
+            uid: WorkloadUid::new(UID),
             limit: Millicores::new(limit),
             request: Millicores::new(100),
             weight: KernelWeight::from_request(Millicores::new(100)),
             burst: Millicores::new(burst),
             why: Why::LatencyMissed,
         };
-        self.held.write(&self.layout, &action)
+        self.held.write(&action)
     }
 }
 

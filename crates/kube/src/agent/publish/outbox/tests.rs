@@ -19,26 +19,21 @@ fn desired(limit: u64) -> Desired {
 
 fn outbox(managed: &[&str]) -> Outbox {
     let outbox = Outbox::new(PACE, 1);
-    list(&outbox, &[], 0);
+    list(&outbox, &[]);
     outbox.keep_only(managed.iter().map(|name| key(name)).collect());
     outbox
 }
 
-/// These are there, each for the pod with that uid and with that limit.
-fn list(outbox: &Outbox, all: &[(&str, &str, u64)], at_ms: u64) {
-    let all = all.iter().map(|(name, uid, limit)| {
-        let whose = Whose { pod: (*name).to_owned(), uid: (*uid).to_owned() };
-        (key(name), There { whose, desired: Some(desired(*limit)) })
-    });
-    outbox.listed(all.collect(), Moment::from_ms(at_ms));
+/// An object for the pod `name` with that uid, with that limit.
+fn there(name: &str, uid: &str, limit: u64, version: u64) -> There {
+    let whose = Whose { pod: name.to_owned(), uid: uid.to_owned() };
+    There { whose, desired: Some(desired(limit)), version: Some(version) }
 }
 
-/// When everything is listed next, where nothing else is to be done at `at_ms`.
-fn lists_at(outbox: &Outbox, at_ms: u64) -> u64 {
-    match outbox.next(Moment::from_ms(at_ms)) {
-        Next::Wait(until) => until.as_ms_floor(),
-        other @ (Next::Do(_) | Next::List) => panic!("something is to be done: {other:?}"),
-    }
+/// These are there, each for the pod with that uid and with that limit.
+fn list(outbox: &Outbox, all: &[(&str, &str, u64)]) {
+    let all = all.iter().map(|(name, uid, limit)| (key(name), there(name, uid, *limit, 1)));
+    outbox.listed(all.collect());
 }
 
 fn put(outbox: &Outbox, name: &str, limit: u64, urgency: Urgency) {
@@ -49,15 +44,12 @@ fn put(outbox: &Outbox, name: &str, limit: u64, urgency: Urgency) {
 fn written(outbox: &Outbox, at_ms: u64) -> Vec<String> {
     let now = Moment::from_ms(at_ms);
     let mut all = Vec::new();
-    // Nobody else has changed anything, so there is nothing to be found out.
-    let due = outbox.lock().list_at.max(now + Span::from_ms(1));
-    outbox.lock().list_at = due;
     while let Next::Do(job) = outbox.next(now) {
         all.push(match &job.desired {
             Some(desired) => format!("{}={}", job.key.name, desired.limit),
             None => format!("{} deleted", job.key.name),
         });
-        outbox.done(&job, &Outcome::Done, now);
+        outbox.done(&job, &Outcome::Done(None), now);
     }
     all
 }
@@ -168,9 +160,9 @@ fn what_is_there_already_is_not_written_again_and_what_is_left_behind_is_deleted
     let outbox = Outbox::new(PACE, 1);
     put(&outbox, "web", 400, Urgency::InTime);
     put(&outbox, "again", 400, Urgency::InTime);
-    assert_eq!(outbox.next(Moment::ORIGIN), Next::List);
-    list(&outbox, &[("old", "u0", 100), ("web", "u1", 400), ("again", "u0", 400)], 0);
-    assert!(lists_at(&outbox, 0) >= 45_000, "not before everything is known");
+    assert_eq!(written(&outbox, 0), [""; 0], "not before it is known what is there");
+    list(&outbox, &[("old", "u0", 100), ("web", "u1", 400), ("again", "u0", 400)]);
+    assert_eq!(written(&outbox, 0), [""; 0], "nor before it is known who is sized");
     outbox.keep_only([key("web"), key("again")].into());
     let mut all = written(&outbox, 0);
     all.sort_unstable();
@@ -190,7 +182,7 @@ fn who_is_not_sized_any_more_loses_its_allocation() {
 #[test]
 fn who_was_never_written_is_not_deleted() {
     let outbox = Outbox::new(PACE, 1);
-    list(&outbox, &[], 0);
+    list(&outbox, &[]);
     put(&outbox, "web", 400, Urgency::InTime);
     outbox.keep_only(BTreeSet::new());
     assert_eq!(written(&outbox, 0), Vec::<String>::new());
@@ -199,7 +191,7 @@ fn who_was_never_written_is_not_deleted() {
 #[test]
 fn what_is_there_of_a_sized_pod_is_not_deleted_for_want_of_a_wish() {
     let outbox = Outbox::new(PACE, 1);
-    list(&outbox, &[("web", "u1", 400), ("old", "u0", 400)], 0);
+    list(&outbox, &[("web", "u1", 400), ("old", "u0", 400)]);
     assert!(outbox.is_idle(), "nobody said yet who is sized");
     outbox.keep_only([key("web")].into());
     assert_eq!(written(&outbox, 0), ["old deleted"]);
@@ -213,16 +205,67 @@ fn what_others_change_or_delete_is_written_again() {
         put(&outbox, name, 400, Urgency::InTime);
     }
     assert_eq!(written(&outbox, 0).len(), 4);
-    let at_ms = lists_at(&outbox, 44_999);
-    assert!((45_000..=90_000).contains(&at_ms), "{at_ms}");
-    assert_eq!(outbox.next(Moment::from_ms(at_ms + 1)), Next::List);
-    let there = [("changed", "u1", 4000), ("same", "u1", 400), ("other", "u9", 400)];
-    list(&outbox, &[&there[..], &[("stray", "u1", 100)]].concat(), at_ms);
-    let mut all = written(&outbox, at_ms);
+    let others = [("changed", "u1", 4000), ("same", "u1", 400), ("other", "u9", 400)];
+    list(&outbox, &[&others[..], &[("stray", "u1", 100)]].concat());
+    let mut all = written(&outbox, 60_000);
     all.sort_unstable();
     assert_eq!(all, ["changed=400m", "deleted=400m", "other=400m", "stray deleted"]);
-    let next_ms = lists_at(&outbox, at_ms) - at_ms;
-    assert!((45_000..=90_000).contains(&next_ms) && next_ms != at_ms, "{next_ms} after {at_ms}");
+}
+
+#[test]
+fn what_is_seen_to_be_changed_or_deleted_is_written_again_a_moment_later() {
+    let outbox = outbox(&["changed", "deleted", "same"]);
+    for name in ["changed", "deleted", "same"] {
+        put(&outbox, name, 400, Urgency::InTime);
+    }
+    assert_eq!(written(&outbox, 0).len(), 3);
+    let at = Moment::from_ms(10_000);
+    outbox.seen(key("changed"), there("changed", "u1", 4000, 7), at);
+    outbox.seen(key("same"), there("same", "u1", 400, 8), at);
+    outbox.seen(key("stray"), there("stray", "u1", 400, 9), at);
+    outbox.gone(&key("deleted"), Some(10), at);
+    assert_eq!(written(&outbox, 11_999), [""; 0]);
+    let mut all = written(&outbox, 12_000);
+    all.sort_unstable();
+    assert_eq!(all, ["changed=400m", "deleted=400m", "stray deleted"]);
+    outbox.gone(&key("stray"), Some(11), at);
+    assert!(outbox.is_idle());
+}
+
+#[test]
+fn what_is_seen_from_before_a_write_of_ours_says_nothing() {
+    let outbox = outbox(&["web"]);
+    let now = Moment::ORIGIN;
+    for (limit, version) in [(400, 5), (800, 6)] {
+        put(&outbox, "web", limit, Urgency::AtOnce);
+        let Next::Do(job) = outbox.next(now) else { panic!("nothing to do") };
+        outbox.done(&job, &Outcome::Done(Some(version)), now);
+    }
+    outbox.seen(key("web"), there("web", "u1", 400, 5), now);
+    outbox.gone(&key("web"), Some(4), now);
+    assert!(outbox.is_idle(), "the watch is behind");
+    outbox.seen(key("web"), there("web", "u1", 800, 6), now);
+    assert!(outbox.is_idle());
+    outbox.seen(key("web"), there("web", "u1", 400, 7), now);
+    assert!(!outbox.is_idle());
+    // The cluster was restored from a backup, and its versions count from there.
+    list(&outbox, &[("web", "u1", 800)]);
+    assert!(outbox.is_idle());
+    outbox.seen(key("web"), there("web", "u1", 400, 2), now);
+    assert!(!outbox.is_idle());
+}
+
+#[test]
+fn what_is_urgent_does_not_wait_because_an_earlier_write_is_seen() {
+    let outbox = outbox(&["web"]);
+    put(&outbox, "web", 400, Urgency::AtOnce);
+    let Next::Do(job) = outbox.next(Moment::ORIGIN) else { panic!("nothing to do") };
+    // The watch may be faster than the answer.
+    outbox.seen(key("web"), there("web", "u1", 400, 5), Moment::ORIGIN);
+    put(&outbox, "web", 800, Urgency::AtOnce);
+    outbox.done(&job, &Outcome::Done(Some(5)), Moment::ORIGIN);
+    outbox.seen(key("web"), there("web", "u1", 400, 5), Moment::ORIGIN);
+    assert_eq!(written(&outbox, 1), ["web=800m"]);
 }
 
 #[test]
@@ -231,26 +274,23 @@ fn what_names_another_pod_is_written_again() {
     put(&outbox, "web", 400, Urgency::InTime);
     assert_eq!(written(&outbox, 0), ["web=400m"]);
     let whose = Whose { pod: "another".to_owned(), uid: "u1".to_owned() };
-    let there = There { whose, desired: Some(desired(400)) };
-    outbox.listed([(key("web"), there)].into(), Moment::from_ms(60_000));
+    let there = There { whose, desired: Some(desired(400)), version: None };
+    outbox.listed([(key("web"), there)].into());
     assert_eq!(written(&outbox, 60_000), ["web=400m"]);
     assert!(outbox.is_idle());
 }
 
 #[test]
-fn a_list_that_fails_is_tried_again_and_forgets_nothing() {
+fn a_list_that_fails_is_told_of_and_forgets_nothing() {
     let outbox = Outbox::new(PACE, 1);
-    outbox.not_listed("away", Moment::ORIGIN);
+    outbox.not_listed("away");
     assert!(outbox.problem().is_some_and(|told| told.ends_with("cannot be listed: away")));
-    let Next::Wait(until) = outbox.next(Moment::ORIGIN) else { panic!("no pause") };
-    assert!(until <= Moment::from_ms(500), "{until:?}");
-    assert_eq!(outbox.next(until), Next::List);
-    list(&outbox, &[], 500);
+    list(&outbox, &[]);
     assert_eq!(outbox.problem(), None);
     outbox.keep_only([key("web")].into());
     put(&outbox, "web", 400, Urgency::InTime);
     assert_eq!(written(&outbox, 500), ["web=400m"]);
-    outbox.not_listed("away", Moment::from_ms(61_000));
+    outbox.not_listed("away");
     assert!(outbox.is_idle(), "what was written is still believed to be there");
     assert_eq!(outbox.problem(), None);
 }
