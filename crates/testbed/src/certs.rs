@@ -39,7 +39,6 @@ pub(crate) fn write(state: &State) -> Result<()> {
     save(&folder, "ca.crt", &certificate.pem())?;
     save(&folder, "ca.key", &key.serialize_pem())?;
     let authority = Issuer::new(params, key);
-    let node = format!("system:node:{}", state.node());
     let address = state.address().to_string();
     let api_names = [
         address.as_str(),
@@ -54,18 +53,21 @@ pub(crate) fn write(state: &State) -> Result<()> {
         client("admin", "testbed-admin", Some("system:masters")),
         client("controller-manager", "system:kube-controller-manager", None),
         client("scheduler", "system:kube-scheduler", None),
-        client("kubelet", node.as_str(), Some("system:nodes")),
         Holder { file: "api-server", name: "kube-apiserver", group: None, serves: &api_names },
-        Holder {
-            file: "kubelet-server",
-            name: node.as_str(),
-            group: Some("system:nodes"),
-            serves: &[state.node(), address.as_str()],
-        },
     ];
     for holder in &holders {
-        sign(&folder, holder, &authority)
-            .with_context(|| format!("cannot make a certificate for {}", holder.file))?;
+        sign(&folder, holder, &authority)?;
+    }
+    for node in state.real_nodes() {
+        let user = format!("system:node:{}", node.name());
+        let address = node.address(state).to_string();
+        let (as_client, as_server) = node.certificates();
+        let group = Some("system:nodes");
+        let client = Holder { file: as_client, name: user.as_str(), group, serves: &[] };
+        sign(&folder, &client, &authority)?;
+        let serves = [node.name(), address.as_str()];
+        let server = Holder { file: as_server, name: user.as_str(), group, serves: &serves };
+        sign(&folder, &server, &authority)?;
     }
     let accounts = KeyPair::generate()?;
     save(&folder, "service-accounts.pub", &accounts.public_key_pem())?;
@@ -73,6 +75,11 @@ pub(crate) fn write(state: &State) -> Result<()> {
 }
 
 fn sign(folder: &Path, holder: &Holder<'_>, authority: &Issuer<'_, KeyPair>) -> Result<()> {
+    let made = try_to_sign(folder, holder, authority);
+    made.with_context(|| format!("cannot make a certificate for {}", holder.file))
+}
+
+fn try_to_sign(folder: &Path, holder: &Holder<'_>, authority: &Issuer<'_, KeyPair>) -> Result<()> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name = name(holder.name, holder.group);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -119,7 +126,7 @@ mod tests {
     #[test]
     fn every_component_gets_a_certificate_and_a_key_that_only_its_owner_reads() {
         let folder = tempfile::tempdir().unwrap();
-        let mut state = State::pretend(7, Spec::new(1, false), Life::UntilDown);
+        let mut state = State::pretend(7, Spec::with_real_nodes(2, 2), Life::UntilDown);
         state.dir = folder.path().into();
         write(&state).unwrap();
         let mut names = Vec::new();
@@ -132,7 +139,7 @@ mod tests {
         }
         names.sort();
         let holders = ["admin", "api-server", "ca", "controller-manager"];
-        let more = ["kubelet", "kubelet-server", "scheduler"];
+        let more = ["kubelet", "kubelet-server", "kubelet-2", "kubelet-2-server", "scheduler"];
         let pairs =
             holders.iter().chain(&more).flat_map(|n| [format!("{n}.crt"), format!("{n}.key")]);
         let mut expected: Vec<String> = pairs.collect();

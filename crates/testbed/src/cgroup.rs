@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
-use crate::process;
 use crate::progress::wait_for;
+use crate::{node, process};
 
 const MOUNT: &str = "/sys/fs/cgroup";
 /// How long the kernel may take to let go of a cgroup.
@@ -30,27 +30,49 @@ pub struct CpuMax {
 /// Makes the cgroup `name` in every tree, with everything that its children need.
 pub(crate) fn make(name: &str) -> Result<()> {
     for root in trees().into_iter().filter(|root| has_controllers(root)) {
-        let group = root.join(name);
-        fs::create_dir_all(&group)
-            .with_context(|| format!("cannot make {}; a real node needs root", group.display()))?;
-        // An empty list of CPUs, which is what a new group has, lets no process in.
-        for file in ["cpuset.cpus", "cpuset.mems"] {
-            if !is_unified(&root) && group.join(file).exists() {
-                fs::write(group.join(file), fs::read(root.join(file))?)?;
-            }
+        let mut group = root.clone();
+        for part in name.split('/') {
+            group.push(part);
+            make_in(&root, &group)?;
         }
-        if is_unified(&root) {
-            let controllers = fs::read_to_string(root.join("cgroup.controllers"))?;
-            for controller in controllers.split_whitespace() {
-                for level in [&root, &group] {
-                    // A controller that cannot be handed down is one that the kubelet asks for
-                    // itself, and complains about with better knowledge.
-                    fs::write(level.join("cgroup.subtree_control"), format!("+{controller}")).ok();
-                }
+    }
+    Ok(())
+}
+
+/// Makes `group` in the tree of `root`, below groups that were made like this.
+fn make_in(root: &Path, group: &Path) -> Result<()> {
+    fs::create_dir_all(group)
+        .with_context(|| format!("cannot make {}; a real node needs root", group.display()))?;
+    // An empty list of CPUs, which is what a new group has, lets no process in.
+    for file in ["cpuset.cpus", "cpuset.mems"] {
+        if !is_unified(root) && group.join(file).exists() {
+            fs::write(group.join(file), fs::read(root.join(file))?)?;
+        }
+    }
+    if is_unified(root) {
+        let controllers = fs::read_to_string(root.join("cgroup.controllers"))?;
+        for controller in controllers.split_whitespace() {
+            for level in [root, group] {
+                // A controller that cannot be handed down is one that the kubelet asks for
+                // itself, and complains about with better knowledge.
+                fs::write(level.join("cgroup.subtree_control"), format!("+{controller}")).ok();
             }
         }
     }
     Ok(())
+}
+
+/// Lets what is in the cgroup `name` go before the machine's other work.
+pub(crate) fn favour(name: &str) {
+    for root in trees() {
+        for (file, most) in [("cpu.weight", "10000"), ("cpu.shares", "262144")] {
+            let path = root.join(name).join(file);
+            if path.exists() {
+                // Where this is refused, nodes are as busy as the machine lets them be.
+                fs::write(path, most).ok();
+            }
+        }
+    }
 }
 
 /// Ends every process in the cgroup `name` and below, in every tree.
@@ -91,6 +113,14 @@ pub fn groups(name: &str) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The CPUs that the cgroup in `folder` may use.
+pub(crate) fn cpus(folder: &Path) -> Result<Vec<u32>> {
+    // The one is what holds, where there are both.
+    let files = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
+    let text = files.iter().find_map(|file| fs::read_to_string(folder.join(file)).ok());
+    node::parse(&text.with_context(|| format!("{} has no set of CPUs", folder.display()))?)
 }
 
 /// How much CPU the cgroup in `folder` may use.

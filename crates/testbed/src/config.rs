@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::assets::{Program, Programs};
 use crate::image::Image;
+use crate::node::Real;
 use crate::plan;
 use crate::state::State;
 
@@ -21,6 +22,7 @@ pub const NODE_LABEL: &str = "walras.dev/testbed-node";
 pub(crate) fn files(state: &State, programs: &Programs) -> Result<Vec<(PathBuf, String)>> {
     let mut files = vec![
         ("config/audit.json", pretty(&audit())),
+        ("config/authorization.json", pretty(&authorization())),
         ("config/scheduler.json", pretty(&scheduler(state))),
         (
             "config/controller-manager.kubeconfig",
@@ -31,14 +33,7 @@ pub(crate) fn files(state: &State, programs: &Programs) -> Result<Vec<(PathBuf, 
         ("kubeconfig", kubeconfig(state, Way::Clients, "admin")),
     ];
     if state.spec.real_node {
-        files.extend([
-            ("config/hosts", hosts(state)),
-            ("config/resolv.conf", String::new()),
-            ("config/containerd.toml", containerd(state, programs)?),
-            ("config/cni/10-testbed.conflist", pretty(&network(state))),
-            ("config/kubelet.json", pretty(&kubelet(state))),
-            ("config/kubelet.kubeconfig", kubeconfig(state, Way::Node, "kubelet")),
-        ]);
+        files.extend([("config/hosts", hosts(state)), ("config/resolv.conf", String::new())]);
     }
     if state.spec.kwok_nodes > 0 {
         files.extend([
@@ -48,8 +43,16 @@ pub(crate) fn files(state: &State, programs: &Programs) -> Result<Vec<(PathBuf, 
     }
     let mut files: Vec<(PathBuf, String)> =
         files.into_iter().map(|(name, text)| (state.dir.join(name), text)).collect();
-    if state.spec.real_node {
-        files.extend(plan::shields(state));
+    for node in state.real_nodes() {
+        let dir = node.dir(state);
+        let of_node = [
+            ("config/containerd.toml", containerd(state, node, programs)?),
+            ("config/cni/10-testbed.conflist", pretty(&network(state, node))),
+            ("config/kubelet.json", pretty(&kubelet(state, node))),
+            ("config/kubelet.kubeconfig", kubeconfig(state, Way::Node, node.certificates().0)),
+        ];
+        files.extend(of_node.map(|(name, text)| (dir.join(name), text)));
+        files.extend(plan::shields(&dir));
     }
     Ok(files)
 }
@@ -135,6 +138,15 @@ fn audit() -> Value {
     })
 }
 
+/// What is usual: nodes see what is theirs, everybody else what roles say.
+fn authorization() -> Value {
+    json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "AuthorizationConfiguration",
+        "authorizers": [{ "type": "Node", "name": "node" }, { "type": "RBAC", "name": "rbac" }],
+    })
+}
+
 fn scheduler(state: &State) -> Value {
     let kubeconfig = state.dir.join("config/scheduler.kubeconfig");
     json!({
@@ -146,10 +158,15 @@ fn scheduler(state: &State) -> Value {
 }
 
 fn hosts(state: &State) -> String {
-    format!("127.0.0.1 localhost\n::1 localhost\n{} {}\n", state.address(), state.node())
+    let nodes = state.real_nodes().into_iter();
+    let nodes: String =
+        nodes.map(|node| format!("{} {}\n", node.address(state), node.name())).collect();
+    format!("127.0.0.1 localhost\n::1 localhost\n{nodes}")
 }
 
-fn network(state: &State) -> Value {
+fn network(state: &State, node: Real) -> Value {
+    let number = state.number;
+    let (first, last) = node.pods(state);
     json!({
         "cniVersion": "0.4.0",
         "name": "testbed",
@@ -160,20 +177,24 @@ fn network(state: &State) -> Value {
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
-                "dataDir": state.dir.join("cni"),
-                "ranges": [[{ "subnet": format!("198.18.{}.0/24", state.number) }]],
+                "dataDir": node.dir(state).join("cni"),
+                "ranges": [[{
+                    "subnet": format!("198.18.{number}.0/24"),
+                    "rangeStart": format!("198.18.{number}.{first}"),
+                    "rangeEnd": format!("198.18.{number}.{last}"),
+                }]],
                 "routes": [{ "dst": "0.0.0.0/0" }],
             },
         }],
     })
 }
 
-fn containerd(state: &State, programs: &Programs) -> Result<String> {
-    let dir = state.dir.join("containerd");
+fn containerd(state: &State, node: Real, programs: &Programs) -> Result<String> {
+    let dir = node.dir(state).join("containerd");
     let dir = dir.display();
-    let config = state.dir.join("config");
+    let config = node.dir(state).join("config");
     let config = config.display();
-    let address = state.address();
+    let address = node.address(state);
     let pause = Image::Pause.reference();
     let runc = programs.place(Program::Runc)?.display();
     let plugins =
@@ -208,17 +229,20 @@ fn containerd(state: &State, programs: &Programs) -> Result<String> {
     ))
 }
 
-fn kubelet(state: &State) -> Value {
-    let file = |name: &str| state.dir.join(name).display().to_string();
-    json!({
+fn kubelet(state: &State, node: Real) -> Value {
+    let file = |name: &str| node.dir(state).join(name).display().to_string();
+    let shared = |name: &str| state.dir.join(name).display().to_string();
+    let (_, served) = node.certificates();
+    let address = node.address(state).to_string();
+    let mut config = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": state.address().to_string(),
+        "address": address,
         "port": state.ports.kubelet,
-        "healthzBindAddress": state.address().to_string(),
+        "healthzBindAddress": address,
         "healthzPort": state.ports.kubelet_health,
         "containerRuntimeEndpoint": format!("unix://{}", file("containerd/containerd.sock")),
-        "cgroupRoot": format!("/{}", state.cgroup()),
+        "cgroupRoot": format!("/{}", node.cgroup(state)),
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": false,
         "failSwapOn": false,
@@ -233,11 +257,18 @@ fn kubelet(state: &State) -> Value {
         "makeIPTablesUtilChains": false,
         "podLogsDir": file("pod-logs"),
         "volumePluginDir": file("kubelet/volume-plugins"),
-        "resolvConf": file("config/resolv.conf"),
-        "tlsCertFile": file("certs/kubelet-server.crt"),
-        "tlsPrivateKeyFile": file("certs/kubelet-server.key"),
-        "authentication": { "x509": { "clientCAFile": file("certs/ca.crt") } },
-    })
+        "resolvConf": shared("config/resolv.conf"),
+        "tlsCertFile": shared(&format!("certs/{served}.crt")),
+        "tlsPrivateKeyFile": shared(&format!("certs/{served}.key")),
+        "authentication": { "x509": { "clientCAFile": shared("certs/ca.crt") } },
+    });
+    // What is reserved is not offered to pods, and with this option no container runs there.
+    if let Some(reserved) = node.reserved(state) {
+        config["reservedSystemCPUs"] = json!(reserved);
+        config["cpuManagerPolicy"] = json!("static");
+        config["cpuManagerPolicyOptions"] = json!({ "strict-cpu-reservation": "true" });
+    }
+    config
 }
 
 fn pretty(value: &Value) -> String {
@@ -288,6 +319,31 @@ mod tests {
         assert!(network.contains("198.18.7.0/24") && network.contains("walras7"), "{network}");
         let hosts = check(&state, "config/hosts").unwrap();
         assert!(hosts.ends_with("\n127.90.7.1 node-1\n"), "{hosts}");
+        assert!(!kubelet.contains("reservedSystemCPUs"), "one node has the whole machine");
+    }
+
+    #[test]
+    fn a_second_node_has_files_addresses_and_cpus_of_its_own() {
+        let state = State::pretend(7, Spec::with_real_nodes(2, 2), Life::UntilDown);
+        let kubelet = check(&state, "node-2/config/kubelet.json").unwrap();
+        for line in [
+            "\"cgroupRoot\": \"/walras-testbed-7/node-2\"",
+            "\"address\": \"127.90.7.2\"",
+            "\"reservedSystemCPUs\": \"0\"",
+            "/testbeds/seven/node-2/containerd/containerd.sock",
+            "/testbeds/seven/certs/kubelet-2-server.key",
+        ] {
+            assert!(kubelet.contains(line), "{line}\n{kubelet}");
+        }
+        let first = check(&state, "config/kubelet.json").unwrap();
+        assert!(first.contains("\"reservedSystemCPUs\": \"1\""), "{first}");
+        let network = check(&state, "node-2/config/cni/10-testbed.conflist").unwrap();
+        assert!(network.contains("\"rangeStart\": \"198.18.7.128\""), "{network}");
+        assert!(network.contains("/testbeds/seven/node-2/cni"), "{network}");
+        let containerd = check(&state, "node-2/config/containerd.toml").unwrap();
+        assert!(containerd.contains("root = '/testbeds/seven/node-2/containerd/root'"));
+        let hosts = check(&state, "config/hosts").unwrap();
+        assert!(hosts.ends_with("\n127.90.7.1 node-1\n127.90.7.2 node-2\n"), "{hosts}");
     }
 
     #[test]

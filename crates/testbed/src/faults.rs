@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use rustix::process::Signal;
 
 use crate::keeper::{self, Way};
+use crate::node::Real;
 use crate::plan::Part;
 use crate::process::{self, Process};
 use crate::proxy::Traffic;
@@ -34,7 +35,7 @@ impl Testbed {
         self.wait_for_api_server(api_server)
     }
 
-    /// Kills the kubelet, as a crash would. Containers keep running.
+    /// Kills the kubelet of the first node, as a crash would. Containers keep running.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl Testbed {
     /// If it does not start.
     pub fn start_kubelet(&self) -> Result<()> {
         let kubelet = self.start_part(Part::Kubelet)?;
-        self.wait_for_nodes(Some(kubelet))
+        self.wait_for_nodes(vec![(Real::First, kubelet)])
     }
 
     /// Stops etcd in its tracks: the API server can neither read nor write until it goes on.
@@ -87,6 +88,15 @@ impl Testbed {
     /// If it cannot be started.
     pub fn start_scheduler(&self) -> Result<()> {
         self.start_part(Part::Scheduler).map(drop)
+    }
+
+    /// Kills a part, as a crash would, and does not start it again.
+    ///
+    /// # Errors
+    ///
+    /// If it is not running.
+    pub fn kill_part(&self, part: Part) -> Result<()> {
+        self.part(part)?.kill()
     }
 
     /// Makes traffic on `way` arrive this much later, each way.

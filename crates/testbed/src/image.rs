@@ -67,7 +67,7 @@ pub(crate) fn build(images: &[Image], settings: &Settings, folder: &Path) -> Res
         let program = programs.iter().find(|path| path.ends_with(image.program()));
         let program = program.with_context(|| format!("cargo built no {}", image.program()))?;
         let archive = folder.join(format!("{}.tar", image.program()));
-        let bytes = fs::read(program)?;
+        let bytes = stripped(program, folder)?;
         fs::write(&archive, pack(image.reference(), image.program(), "", &bytes)?)?;
         archives.push(archive);
     }
@@ -152,10 +152,21 @@ pub(crate) fn compile(
         if packages.contains(&Image::Walras.package()) {
             add_compiler()?;
         }
-        // Without what only a debugger needs: it would make up most of the image.
-        args.extend(["--target", target, "--config", "profile.dev.strip=true"]);
+        args.extend(["--target", target]);
     }
     cargo_build(&args, &packages.join(", "), checkout)
+}
+
+/// A program without what only a debugger needs, which would make up most of an image. Not by a
+/// profile of cargo's: then everything it is made of would be compiled once more.
+fn stripped(program: &Path, folder: &Path) -> Result<Vec<u8>> {
+    let out = folder.join("stripped");
+    let strip = Command::new("strip").arg("-o").arg(&out).arg(program).status();
+    if strip.is_ok_and(|status| status.success()) {
+        return Ok(fs::read(&out)?);
+    }
+    say("`strip` is missing, so the image is larger than it need be");
+    Ok(fs::read(program)?)
 }
 
 /// What `cargo build --bins` makes with `args`.

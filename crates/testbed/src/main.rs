@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, value_parser};
-use walras_testbed::{self as testbed, MOST_NODES, Settings, Spec, Testbed};
+use walras_testbed::{self as testbed, MOST_NODES, MOST_REAL_NODES, Settings, Spec, Testbed};
 
 #[derive(Parser)]
 #[command(name = "walras-testbed", bin_name = "cargo xtask testbed")]
@@ -25,10 +25,14 @@ enum Task {
     /// Start a cluster, unless it is up already, and print the path of its kubeconfig
     Up {
         /// How many nodes: the first has a real kubelet, further ones exist in the API alone (KWOK)
-        /// [default: 1, or 0 with --control-plane-only]
+        /// [default: those of --real-nodes, or 0 with --control-plane-only]
         #[arg(long, value_name = "N")]
         #[arg(value_parser = value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
         nodes: Option<u32>,
+        /// How many of them are real: 1, or 2 on half of the CPUs each
+        #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "control_plane_only")]
+        #[arg(value_parser = value_parser!(u32).range(1..=i64::from(MOST_REAL_NODES)))]
+        real_nodes: u32,
         /// No real node: needs no root, and all nodes exist in the API alone
         #[arg(long)]
         control_plane_only: bool,
@@ -79,10 +83,12 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<()> {
     match task {
-        Task::Up { nodes, control_plane_only, name } => {
-            let nodes = nodes.unwrap_or(u32::from(!control_plane_only));
+        Task::Up { nodes, real_nodes, control_plane_only, name } => {
+            let real = if control_plane_only { 0 } else { real_nodes };
+            let nodes = nodes.unwrap_or(real);
+            ensure!(nodes >= real, "--nodes {nodes}: {real} of them cannot be real");
             let settings = Settings::read()?;
-            let testbed = Testbed::up(&settings, &name, Spec::new(nodes, control_plane_only))?;
+            let testbed = Testbed::up(&settings, &name, Spec::with_real_nodes(real, nodes))?;
             println!("kubeconfig: {}", testbed.kubeconfig().display());
             testbed.let_go();
             Ok(())

@@ -10,6 +10,7 @@ use anyhow::Result;
 use rustix::process::Pid;
 
 use crate::assets::{Program, Programs};
+use crate::node::Real;
 use crate::state::State;
 
 /// Where the processes of a node see folders of their own instead of the machine's: containerd, the
@@ -47,6 +48,12 @@ pub enum Part {
     Containerd,
     /// The agent of the real node.
     Kubelet,
+    /// Holds the folders that only the second real node sees.
+    SecondAnchor,
+    /// The container runtime of the second real node.
+    SecondContainerd,
+    /// The agent of the second real node.
+    SecondKubelet,
     /// What plays the nodes that exist in the API alone.
     Kwok,
 }
@@ -66,13 +73,10 @@ pub(crate) struct Launch {
 #[must_use]
 pub fn parts(state: &State) -> Vec<Part> {
     let mut parts = vec![Part::Keeper];
-    if state.spec.real_node {
-        parts.push(Part::Anchor);
-    }
+    let nodes = state.real_nodes();
+    parts.extend(nodes.iter().map(|node| node.anchor()));
     parts.extend([Part::Etcd, Part::ApiServer, Part::ControllerManager, Part::Scheduler]);
-    if state.spec.real_node {
-        parts.extend([Part::Containerd, Part::Kubelet]);
-    }
+    parts.extend(nodes.iter().flat_map(|node| [node.containerd(), node.kubelet()]));
     if state.spec.kwok_nodes > 0 {
         parts.push(Part::Kwok);
     }
@@ -87,13 +91,17 @@ pub(crate) fn launch(
     anchor: Option<Pid>,
 ) -> Result<Launch> {
     let (program, args) = match part {
-        Part::Keeper | Part::Anchor => anyhow::bail!("{} is not started by plan", part.name()),
+        Part::Keeper | Part::Anchor | Part::SecondAnchor => {
+            anyhow::bail!("{} is not started by plan", part.name())
+        }
         Part::Etcd => (Program::Etcd, etcd(state)),
         Part::ApiServer => (Program::ApiServer, api_server(state)),
         Part::ControllerManager => (Program::ControllerManager, controller_manager(state)),
         Part::Scheduler => (Program::Scheduler, scheduler(state)),
-        Part::Containerd => (Program::Containerd, vec![config(state, "containerd.toml")]),
-        Part::Kubelet => (Program::Kubelet, kubelet(state)),
+        Part::Containerd => (Program::Containerd, containerd(state, Real::First)),
+        Part::SecondContainerd => (Program::Containerd, containerd(state, Real::Second)),
+        Part::Kubelet => (Program::Kubelet, kubelet(state, Real::First)),
+        Part::SecondKubelet => (Program::Kubelet, kubelet(state, Real::Second)),
         Part::Kwok => (Program::Kwok, kwok(state)),
     };
     let program = programs.place(program)?.to_path_buf();
@@ -103,26 +111,26 @@ pub(crate) fn launch(
     Ok(Launch { part, program, args, search_path, inside: anchor })
 }
 
-/// How to start what holds the folders that only the testbed sees.
-pub(crate) fn anchor(state: &State) -> Launch {
-    let dir = state.dir.display();
+/// How to start what holds the folders that only the processes of `node` see.
+pub(crate) fn anchor(state: &State, node: Real) -> Launch {
+    let (dir, own) = (state.dir.display(), node.dir(state));
     let mut script = vec!["set -e".to_owned(), "mount --make-rshared /".to_owned()];
     script.extend(HIDDEN.map(|folder| format!("mount -t tmpfs -o mode=755 testbed {folder}")));
     script.push("mkdir -p /run/lock /run/netns /var/lib/kubelet /var/log/containers".to_owned());
     script.push(format!("mount --bind '{dir}/config/hosts' /etc/hosts"));
     for (name, _) in SHIELDED {
-        let plain = shielded(state, name);
+        let plain = shielded(&own, name);
         let path = format!("/proc/sys/{name}");
         // Not every kernel has every setting.
         script.push(format!("test ! -e {path} || mount --bind '{}' {path}", plain.display()));
     }
-    script.push(format!("touch '{dir}/anchored'"));
+    script.push(format!("touch '{}'", anchored(state, node).display()));
     script.push("exec sleep infinity".to_owned());
     let args = ["--mount", "--propagation", "slave", "--", "sh", "-c"];
     let mut args: Vec<String> = args.map(str::to_owned).to_vec();
     args.push(script.join("\n"));
     Launch {
-        part: Part::Anchor,
+        part: node.anchor(),
         program: "unshare".into(),
         args,
         search_path: SYSTEM_PATH.to_owned(),
@@ -130,16 +138,21 @@ pub(crate) fn anchor(state: &State) -> Launch {
     }
 }
 
-/// The plain files that stand for kernel settings, and what is in them at first.
-pub(crate) fn shields(state: &State) -> Vec<(PathBuf, String)> {
-    SHIELDED.iter().map(|(name, value)| (shielded(state, name), format!("{value}\n"))).collect()
+/// The file that is there once the folders of `node` are.
+pub(crate) fn anchored(state: &State, node: Real) -> PathBuf {
+    node.dir(state).join("anchored")
+}
+
+/// The plain files in a node's folder that stand for kernel settings, and what is in them at first.
+pub(crate) fn shields(dir: &Path) -> Vec<(PathBuf, String)> {
+    SHIELDED.iter().map(|(name, value)| (shielded(dir, name), format!("{value}\n"))).collect()
 }
 
 /// Where the machine has its own programs.
 const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-fn shielded(state: &State, name: &str) -> PathBuf {
-    state.dir.join("config/sys").join(name.replace('/', "."))
+fn shielded(dir: &Path, name: &str) -> PathBuf {
+    dir.join("config/sys").join(name.replace('/', "."))
 }
 
 fn etcd(state: &State) -> Vec<String> {
@@ -153,6 +166,11 @@ fn etcd(state: &State) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
+        // What a killed etcd wrote is still there; only a machine that loses power would lose it,
+        // and no testbed outlives its machine.
+        "--unsafe-no-fsync".to_owned(),
+        // Room for a hundred thousand pods and their history.
+        format!("--quota-backend-bytes={}", 8_u64 << 30),
     ]
 }
 
@@ -166,7 +184,8 @@ fn api_server(state: &State) -> Vec<String> {
         // Nothing routes to services, and a loopback address cannot be an endpoint.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--service-cluster-ip-range=198.19.{}.0/24", state.number),
-        "--authorization-mode=Node,RBAC".to_owned(),
+        // A file and not a mode, so that a test can try what an administrator would write there.
+        format!("--authorization-config={}", file(state, "config/authorization.json")),
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
@@ -193,9 +212,17 @@ fn api_server(state: &State) -> Vec<String> {
     args
 }
 
+/// For how long a node that exists in the API alone holds its lease, of which it renews a quarter
+/// before: 40 s as kubelets do, or so long that all of them together write 40 times a second.
+fn lease_s(state: &State) -> u32 {
+    (state.spec.kwok_nodes / 10).max(40)
+}
+
 fn controller_manager(state: &State) -> Vec<String> {
     let kubeconfig = file(state, "config/controller-manager.kubeconfig");
     vec![
+        // As is usual, or longer where leases are.
+        format!("--node-monitor-grace-period={}s", lease_s(state) + 10),
         format!("--kubeconfig={kubeconfig}"),
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
@@ -211,13 +238,18 @@ fn scheduler(state: &State) -> Vec<String> {
     vec![config(state, "scheduler.json"), "--secure-port=0".to_owned()]
 }
 
-fn kubelet(state: &State) -> Vec<String> {
+fn containerd(state: &State, node: Real) -> Vec<String> {
+    vec![format!("--config={}", node.dir(state).join("config/containerd.toml").display())]
+}
+
+fn kubelet(state: &State, node: Real) -> Vec<String> {
+    let file = |name: &str| node.dir(state).join(name).display().to_string();
     vec![
-        config(state, "kubelet.json"),
-        format!("--kubeconfig={}", file(state, "config/kubelet.kubeconfig")),
-        format!("--hostname-override={}", state.node()),
-        format!("--root-dir={}", file(state, "kubelet")),
-        format!("--cert-dir={}", file(state, "kubelet/pki")),
+        format!("--config={}", file("config/kubelet.json")),
+        format!("--kubeconfig={}", file("config/kubelet.kubeconfig")),
+        format!("--hostname-override={}", node.name()),
+        format!("--root-dir={}", file("kubelet")),
+        format!("--cert-dir={}", file("kubelet/pki")),
         format!("--node-labels={}=real", crate::config::NODE_LABEL),
     ]
 }
@@ -227,7 +259,7 @@ fn kwok(state: &State) -> Vec<String> {
         config(state, "kwok.yaml"),
         format!("--kubeconfig={}", file(state, "config/kwok.kubeconfig")),
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
-        "--node-lease-duration-seconds=40".to_owned(),
+        format!("--node-lease-duration-seconds={}", lease_s(state)),
         "--cidr=10.0.0.1/8".to_owned(),
         "--node-ip=10.255.255.254".to_owned(),
     ]
@@ -245,7 +277,7 @@ fn file(state: &State, name: &str) -> String {
 
 impl Part {
     /// All parts that a testbed can have.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::Keeper,
         Self::Anchor,
         Self::Etcd,
@@ -254,6 +286,9 @@ impl Part {
         Self::Scheduler,
         Self::Containerd,
         Self::Kubelet,
+        Self::SecondAnchor,
+        Self::SecondContainerd,
+        Self::SecondKubelet,
         Self::Kwok,
     ];
 
@@ -269,6 +304,9 @@ impl Part {
             Self::Scheduler => "kube-scheduler",
             Self::Containerd => "containerd",
             Self::Kubelet => "kubelet",
+            Self::SecondAnchor => "anchor-2",
+            Self::SecondContainerd => "containerd-2",
+            Self::SecondKubelet => "kubelet-2",
             Self::Kwok => "kwok",
         }
     }
@@ -277,13 +315,13 @@ impl Part {
     pub(crate) fn programs(self) -> &'static [&'static str] {
         match self {
             Self::Keeper => &["walras-testbed"],
-            Self::Anchor => &["sleep"],
+            Self::Anchor | Self::SecondAnchor => &["sleep"],
             Self::Etcd => &["etcd"],
             Self::ApiServer => &["kube-apiserver"],
             Self::ControllerManager => &["kube-controller-manager"],
             Self::Scheduler => &["kube-scheduler"],
-            Self::Containerd => &["containerd"],
-            Self::Kubelet => &["kubelet"],
+            Self::Containerd | Self::SecondContainerd => &["containerd"],
+            Self::Kubelet | Self::SecondKubelet => &["kubelet"],
             Self::Kwok => &["kwok"],
         }
     }
@@ -295,9 +333,15 @@ mod tests {
     use crate::state::{Life, Spec, State};
 
     fn check(part: Part) -> String {
-        let state = State::pretend(7, Spec::new(3, false), Life::UntilDown);
+        let state = State::pretend(7, Spec::with_real_nodes(2, 3), Life::UntilDown);
         let launch = launch(part, &state, &Programs::pretend(), None).unwrap();
         format!("{} {}", launch.program.display(), launch.args.join(" "))
+    }
+
+    /// The parts that this module says how to start.
+    fn planned() -> impl Iterator<Item = Part> {
+        let others = [Part::Keeper, Part::Anchor, Part::SecondAnchor];
+        Part::ALL.into_iter().filter(move |part| !others.contains(part))
     }
 
     #[test]
@@ -312,6 +356,11 @@ mod tests {
         assert_eq!(names(2, true), format!("keeper {control} kwok"));
         assert_eq!(names(1, false), format!("keeper anchor {control} containerd kubelet"));
         assert!(names(2, false).ends_with("containerd kubelet kwok"));
+        let pair = State::pretend(7, Spec::with_real_nodes(2, 2), Life::UntilDown);
+        let pair: Vec<_> = parts(&pair).into_iter().map(Part::name).collect();
+        assert_eq!(pair[1..3], ["anchor", "anchor-2"]);
+        let last = ["containerd", "kubelet", "containerd-2", "kubelet-2"];
+        assert_eq!(pair[pair.len() - 4..], last);
     }
 
     #[test]
@@ -322,7 +371,7 @@ mod tests {
         let api = check(Part::ApiServer);
         assert!(api.contains(" --bind-address=127.90.7.1 --secure-port=3 "), "{api}");
         assert!(api.contains(" --etcd-servers=http://127.90.7.1:1 "), "{api}");
-        for part in Part::ALL.into_iter().skip(2) {
+        for part in planned() {
             let text = check(part);
             assert!(!text.contains("0.0.0.0") && !text.contains("127.0.0.1"), "{text}");
         }
@@ -334,7 +383,7 @@ mod tests {
 
     #[test]
     fn every_path_is_below_the_testbeds_folder() {
-        for part in Part::ALL.into_iter().skip(2) {
+        for part in planned() {
             let text = check(part);
             let paths = text.split(' ').filter_map(|arg| Some(arg.split_once("=/")?.1));
             for path in paths {
@@ -346,7 +395,7 @@ mod tests {
     #[test]
     fn the_node_sees_folders_and_kernel_settings_of_its_own() {
         let state = State::pretend(7, Spec::new(1, false), Life::UntilDown);
-        let script = anchor(&state).args.pop().unwrap();
+        let script = anchor(&state, Real::First).args.pop().unwrap();
         for line in [
             "mount -t tmpfs -o mode=755 testbed /var/lib",
             "mount --bind '/testbeds/seven/config/hosts' /etc/hosts",
@@ -356,6 +405,6 @@ mod tests {
             assert!(script.contains(line), "{line}\n{script}");
         }
         assert!(script.ends_with("touch '/testbeds/seven/anchored'\nexec sleep infinity"));
-        assert_eq!(shields(&state).len(), SHIELDED.len());
+        assert_eq!(shields(&state.dir).len(), SHIELDED.len());
     }
 }

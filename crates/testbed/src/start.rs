@@ -14,6 +14,7 @@ use rustix::process::Pid;
 
 use crate::assets::Program;
 use crate::image::{self, Image};
+use crate::node::{self, Real};
 use crate::plan::{self, Launch, Part};
 use crate::process::Started;
 use crate::progress::{say, wait_for};
@@ -34,6 +35,7 @@ const MACHINE: [(&str, &str); 5] = [
 /// Says what the machine lacks for `spec`, if anything.
 pub(crate) fn check_machine(spec: Spec) -> Result<()> {
     ensure!(cfg!(target_os = "linux"), "a testbed needs Linux");
+    node::check(spec, &node::online()?)?;
     if !spec.real_node {
         return Ok(());
     }
@@ -63,14 +65,16 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
         fs::create_dir_all(folder)?;
         fs::write(&path, text)?;
     }
-    let images = if state.spec.real_node {
-        start_anchor(&state)?;
-        cgroup::make(&state.cgroup())?;
-        testbed.start_part(Part::Containerd)?;
-        [Image::Pause, Image::Loadgen].as_slice()
-    } else {
-        &[]
-    };
+    for node in state.real_nodes() {
+        start_anchor(&state, node)?;
+        cgroup::make(&node.cgroup(&state))?;
+        testbed.start_part(node.containerd())?;
+    }
+    if state.spec.second_real_node {
+        // Else a node with a lot to do would look quiet beside a build, say.
+        cgroup::favour(&state.cgroup());
+    }
+    let images = if state.spec.real_node { [Image::Pause, Image::Loadgen].as_slice() } else { &[] };
     testbed.start_part(Part::Etcd)?;
     let api_server = testbed.start_part(Part::ApiServer)?;
     if !images.is_empty() {
@@ -80,16 +84,16 @@ pub(crate) fn run(testbed: &mut Testbed, settings: &Settings) -> Result<()> {
     say(&format!("the API server is ready after {:.1} s", begun.elapsed().as_secs_f64()));
     testbed.start_part(Part::ControllerManager)?;
     testbed.start_part(Part::Scheduler)?;
-    let mut kubelet = None;
-    if state.spec.real_node {
-        kubelet = Some(testbed.start_part(Part::Kubelet)?);
+    let mut kubelets = Vec::new();
+    for node in state.real_nodes() {
+        kubelets.push((node, testbed.start_part(node.kubelet())?));
     }
     if state.spec.kwok_nodes > 0 {
         testbed.start_part(Part::Kwok)?;
         let nodes = config::kwok_nodes(&state);
         testbed.kubectl()?.run_with(&["create", "-f", "-"], &nodes)?;
     }
-    testbed.wait_for_nodes(kubelet)?;
+    testbed.wait_for_nodes(kubelets)?;
     if let Some(part) = missing(&state) {
         bail!("{} ended:\n{}", part.name(), process::last_words(&state.dir, part));
     }
@@ -127,11 +131,11 @@ fn keeper_program(settings: &Settings) -> Result<PathBuf> {
     built.into_iter().find(|path| path.ends_with(name)).context("cargo built no keeper")
 }
 
-fn start_anchor(state: &State) -> Result<()> {
-    let anchor = process::start(&state.dir, &plan::anchor(state))?;
-    let anchored = state.dir.join("anchored");
-    wait_for_part(state, Part::Anchor, Some(anchor), || {
-        Ok(anchored.exists() && process::find(&state.dir, Part::Anchor).is_some())
+fn start_anchor(state: &State, node: Real) -> Result<()> {
+    let anchor = process::start(&state.dir, &plan::anchor(state, node))?;
+    let anchored = plan::anchored(state, node);
+    wait_for_part(state, node.anchor(), Some(anchor), || {
+        Ok(anchored.exists() && process::find(&state.dir, node.anchor()).is_some())
     })
     .context("the node cannot have folders of its own")
 }
@@ -169,7 +173,9 @@ fn wait_for_part(
 impl Testbed {
     /// Starts `part` with the configuration that is in the testbed's folder.
     pub(crate) fn start_part(&self, part: Part) -> Result<Started> {
-        let anchor: Option<Pid> = process::find(&self.state.dir, Part::Anchor).map(|p| p.pid);
+        let second = [Part::SecondContainerd, Part::SecondKubelet].contains(&part);
+        let node = if second { Real::Second } else { Real::First };
+        let anchor: Option<Pid> = process::find(&self.state.dir, node.anchor()).map(|p| p.pid);
         let launch = plan::launch(part, &self.state, &self.programs, anchor)?;
         process::start(&self.state.dir, &launch)
     }
@@ -182,23 +188,30 @@ impl Testbed {
         })
     }
 
-    /// Builds `images` and gives them to containerd.
+    /// Builds `images` and gives them to the containerd of every real node.
     ///
     /// # Errors
     ///
     /// If they cannot be built or imported.
     pub fn import(&self, images: &[Image], settings: &Settings) -> Result<()> {
         let dir = &self.state.dir;
-        let socket = dir.join("containerd/containerd.sock");
         let archives = image::build(images, settings, &dir.join("images"))?;
+        for node in self.state.real_nodes() {
+            self.give(node, &archives)?;
+        }
+        Ok(())
+    }
+
+    fn give(&self, node: Real, archives: &[PathBuf]) -> Result<()> {
+        let socket = node.dir(&self.state).join("containerd/containerd.sock");
         let connects = || Ok(UnixStream::connect(&socket).is_ok());
-        wait_for_part(&self.state, Part::Containerd, None, connects)?;
+        wait_for_part(&self.state, node.containerd(), None, connects)?;
         for archive in archives {
             let output = Command::new(self.programs.place(Program::Ctr)?)
                 .arg("--address")
                 .arg(&socket)
                 .args(["--namespace", "k8s.io", "images", "import"])
-                .arg(&archive)
+                .arg(archive)
                 .output()?;
             ensure!(
                 output.status.success(),
@@ -210,19 +223,26 @@ impl Testbed {
         Ok(())
     }
 
-    /// Waits until every node is ready, as long as the kubelet runs, if that was just started.
-    pub(crate) fn wait_for_nodes(&self, kubelet: Option<Started>) -> Result<()> {
+    /// Waits until every node is ready, as long as the kubelets run that were just started.
+    pub(crate) fn wait_for_nodes(&self, kubelets: Vec<(Real, Started)>) -> Result<()> {
         let spec = self.state.spec;
-        let wanted = usize::try_from(spec.kwok_nodes)? + usize::from(spec.real_node);
         let kubectl = self.kubectl()?;
         let ready = || {
             let args = ["get", "nodes", "--no-headers"];
             // A moment after the start, the API server may not know its own rights yet.
             let text = kubectl.run(&args).unwrap_or_default();
-            let is_ready = |line: &&str| line.split_whitespace().nth(1) == Some("Ready");
-            Ok(text.lines().filter(is_ready).count() == wanted)
+            let words = text.lines().map(|line| line.split_whitespace().take(2).collect());
+            let ready = words.filter(|words: &Vec<&str>| words.get(1) == Some(&"Ready"));
+            ready.filter_map(|words| words.first().map(|name| (*name).to_owned())).collect()
         };
-        let part = if spec.real_node { Part::Kubelet } else { Part::ApiServer };
-        wait_for_part(&self.state, part, kubelet, ready)
+        for (node, kubelet) in kubelets {
+            let is_ready = || {
+                let ready: Vec<String> = ready();
+                Ok(ready.iter().any(|name| name == node.name()))
+            };
+            wait_for_part(&self.state, node.kubelet(), Some(kubelet), is_ready)?;
+        }
+        let wanted = usize::try_from(spec.kwok_nodes + spec.real_nodes())?;
+        wait_for_part(&self.state, Part::ApiServer, None, || Ok(ready().len() == wanted))
     }
 }

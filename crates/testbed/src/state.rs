@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::node::{self, Real};
 use crate::settings::Settings;
 
 /// The version of `state.json`. A testbed with another one is only ever cleaned up.
@@ -29,6 +30,9 @@ pub const MOST_NODES: u32 = 20_000;
 pub struct Spec {
     /// Whether there is a node with a real kubelet, containerd and runc.
     pub real_node: bool,
+    /// Whether there is a second one, each on half of the CPUs. Not said by older versions.
+    #[serde(default)]
+    pub second_real_node: bool,
     /// How many nodes exist in the API alone.
     pub kwok_nodes: u32,
 }
@@ -92,6 +96,9 @@ pub struct State {
     pub phase: Phase,
     /// Its folder.
     pub dir: PathBuf,
+    /// The CPUs of the machine. Not said by older versions.
+    #[serde(default)]
+    pub cpus: Vec<u32>,
 }
 
 /// Creates the folder of a new testbed, with a number and ports of its own.
@@ -113,7 +120,7 @@ pub(crate) fn create(
     );
     let base = settings.testbeds();
     if spec.real_node {
-        check_place(&base)?;
+        check_place(&base, spec.second_real_node)?;
     }
     fs::create_dir_all(&base).with_context(|| format!("cannot create {}", base.display()))?;
     let _lock = lock(&base)?;
@@ -127,7 +134,9 @@ pub(crate) fn create(
     let ports = Ports::free(address(number))?;
     let phase = Phase::Starting;
     let name = name.to_owned();
-    let state = State { version: VERSION, name, number, spec, ports, life, phase, dir };
+    let cpus = node::online()?;
+    node::check(spec, &cpus)?;
+    let state = State { version: VERSION, name, number, spec, ports, life, phase, dir, cpus };
     fs::create_dir(&state.dir)?;
     let lease = File::create(state.dir.join("lease"))?;
     lease.lock_shared()?;
@@ -180,14 +189,16 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 }
 
 /// The node sees empty folders in some places, and the testbed must not be in one of them.
-fn check_place(base: &Path) -> Result<()> {
+fn check_place(base: &Path, second: bool) -> Result<()> {
     for hidden in crate::plan::HIDDEN {
         if base.starts_with(hidden) {
             let base = base.display();
             bail!("{base} is below {hidden}, which a node hides; set WALRAS_CACHE to elsewhere");
         }
     }
-    let socket = base.join("x".repeat(LONGEST_NAME)).join("containerd/containerd.sock.ttrpc");
+    let node =
+        base.join("x".repeat(LONGEST_NAME)).join(if second { Real::Second.name() } else { "" });
+    let socket = node.join("containerd/containerd.sock.ttrpc");
     let length = socket.as_os_str().len();
     ensure!(
         length < 108,
@@ -227,22 +238,39 @@ impl Spec {
     /// `nodes` nodes, the first of them real unless there is only a control plane.
     #[must_use]
     pub fn new(nodes: u32, control_plane_only: bool) -> Self {
-        if control_plane_only {
-            Self { real_node: false, kwok_nodes: nodes }
-        } else {
-            Self { real_node: true, kwok_nodes: nodes.saturating_sub(1) }
+        Self::with_real_nodes(u32::from(!control_plane_only), nodes)
+    }
+
+    /// `nodes` nodes, so many of them real; two at most.
+    #[must_use]
+    pub fn with_real_nodes(real: u32, nodes: u32) -> Self {
+        let real = real.min(node::MOST_REAL_NODES);
+        Self {
+            real_node: real > 0,
+            second_real_node: real > 1,
+            kwok_nodes: nodes.saturating_sub(real),
         }
+    }
+
+    /// How many are real.
+    #[must_use]
+    pub fn real_nodes(&self) -> u32 {
+        u32::from(self.real_node) + u32::from(self.second_real_node)
     }
 
     /// In words.
     #[must_use]
     pub fn words(&self) -> String {
         let nodes = if self.kwok_nodes == 1 { "node" } else { "nodes" };
+        let real = match self.real_nodes() {
+            0 => "a control plane".to_owned(),
+            1 => "1 real node".to_owned(),
+            real => format!("{real} real nodes"),
+        };
         match (self.real_node, self.kwok_nodes) {
-            (true, 0) => "1 real node".to_owned(),
-            (true, kwok) => format!("1 real node and {kwok} KWOK {nodes}"),
-            (false, 0) => "a control plane only".to_owned(),
-            (false, kwok) => format!("a control plane and {kwok} KWOK {nodes}"),
+            (true, 0) => real,
+            (false, 0) => format!("{real} only"),
+            (true | false, kwok) => format!("{real} and {kwok} KWOK {nodes}"),
         }
     }
 }
@@ -291,10 +319,12 @@ impl State {
         format!("walras{}", self.number)
     }
 
-    /// The name of its real node.
+    /// Its real nodes.
     #[must_use]
-    pub fn node(&self) -> &'static str {
-        "node-1"
+    pub fn real_nodes(&self) -> Vec<Real> {
+        let first = self.spec.real_node.then_some(Real::First);
+        let second = self.spec.second_real_node.then_some(Real::Second);
+        first.into_iter().chain(second).collect()
     }
 
     /// The kubeconfig for users and tests.
@@ -316,7 +346,8 @@ impl State {
             kubelet_health: 7,
         };
         let (name, dir) = ("seven".to_owned(), "/testbeds/seven".into());
-        Self { version: VERSION, name, number, spec, ports, life, phase: Phase::Up, dir }
+        let (phase, cpus) = (Phase::Up, vec![0, 1]);
+        Self { version: VERSION, name, number, spec, ports, life, phase, dir, cpus }
     }
 
     /// Whether somebody holds the lease.
@@ -340,7 +371,7 @@ mod tests {
         }
     }
 
-    const PLAIN: Spec = Spec { real_node: false, kwok_nodes: 0 };
+    const PLAIN: Spec = Spec { real_node: false, second_real_node: false, kwok_nodes: 0 };
 
     #[test]
     fn testbeds_have_numbers_and_ports_of_their_own() {
@@ -381,11 +412,11 @@ mod tests {
 
     #[test]
     fn a_place_that_a_node_hides_is_refused() {
-        let error = check_place(Path::new("/var/lib/ci/testbeds")).unwrap_err().to_string();
+        let error = check_place(Path::new("/var/lib/ci/testbeds"), false).unwrap_err().to_string();
         assert!(error.contains("is below /var/lib, which a node hides"), "{error}");
         let long = Path::new("/x").join("y".repeat(80));
-        assert!(check_place(&long).unwrap_err().to_string().contains("too long a path"));
-        check_place(Path::new("/h/.cache/walras/testbeds")).unwrap();
+        assert!(check_place(&long, false).unwrap_err().to_string().contains("too long a path"));
+        check_place(Path::new("/h/.cache/walras/testbeds"), true).unwrap();
     }
 
     #[test]
@@ -402,6 +433,8 @@ mod tests {
         assert_eq!(Spec::new(3, false).words(), "1 real node and 2 KWOK nodes");
         assert_eq!(Spec::new(2, false).words(), "1 real node and 1 KWOK node");
         assert_eq!(Spec::new(1, false).words(), "1 real node");
+        assert_eq!(Spec::with_real_nodes(2, 2).words(), "2 real nodes");
+        assert_eq!(Spec::with_real_nodes(2, 3).words(), "2 real nodes and 1 KWOK node");
         assert_eq!(Spec::new(0, true).words(), "a control plane only");
         assert_eq!(Spec::new(5, true).words(), "a control plane and 5 KWOK nodes");
     }

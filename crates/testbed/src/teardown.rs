@@ -52,7 +52,8 @@ pub(crate) fn end_unless_used(dir: &Path) -> Result<bool> {
 fn end_locked(dir: &Path) -> Result<()> {
     let state = State::load(dir).ok();
     // What could start something goes first, and the keeper not at all if it is us.
-    let first = [Part::Kubelet, Part::Kwok, Part::ControllerManager, Part::Scheduler];
+    let first =
+        [Part::Kubelet, Part::SecondKubelet, Part::Kwok, Part::ControllerManager, Part::Scheduler];
     for part in first {
         if let Some(process) = process::find(dir, part) {
             process.kill()?;

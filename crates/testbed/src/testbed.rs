@@ -27,6 +27,8 @@ use crate::teardown;
 
 /// The name of the testbed that tests share.
 pub const SHARED: &str = "shared";
+/// The name of the testbed with two real nodes that tests share.
+const PAIR: &str = "pair";
 /// How long anything may take on a slow machine before it counts as broken.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
@@ -55,12 +57,17 @@ impl Testbed {
     /// If it cannot be started.
     pub fn shared() -> Result<&'static Self> {
         static ONCE: OnceLock<Result<Testbed, String>> = OnceLock::new();
-        let testbed = ONCE.get_or_init(|| {
-            let settings = Settings::read().map_err(|error| format!("{error:#}"))?;
-            Self::join(&settings, SHARED, Spec::new(1, false), Life::WithLastUser)
-                .map_err(|error| format!("{error:#}"))
-        });
-        testbed.as_ref().map_err(|message| anyhow!("{message}"))
+        shared(&ONCE, SHARED, Spec::new(1, false))
+    }
+
+    /// The same with two real nodes, each on half of the CPUs.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be started.
+    pub fn shared_pair() -> Result<&'static Self> {
+        static ONCE: OnceLock<Result<Testbed, String>> = OnceLock::new();
+        shared(&ONCE, PAIR, Spec::with_real_nodes(2, 2))
     }
 
     /// A cluster of the caller's own, which ends when dropped or when the process ends.
@@ -237,12 +244,26 @@ impl Testbed {
     ///
     /// If there is no such container.
     pub fn container_cgroup(&self, pod_uid: &str, container_id: &str) -> Result<PathBuf> {
+        self.group_with(pod_uid, container_id, &["cpu.max", "cpu.cfs_quota_us"])
+    }
+
+    /// The CPUs that the kernel lets a container on a real node run on.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such container.
+    pub fn cpus_of(&self, pod_uid: &str, container_id: &str) -> Result<Vec<u32>> {
+        cgroup::cpus(&self.group_with(pod_uid, container_id, &["cpuset.cpus"])?)
+    }
+
+    /// The cgroup of a container in the tree where it has one of these files.
+    fn group_with(&self, pod_uid: &str, container_id: &str, files: &[&str]) -> Result<PathBuf> {
         let id = container_id.rsplit('/').next().unwrap_or_default();
         let pod = format!("pod{pod_uid}");
         let mut groups = cgroup::groups(&self.state.cgroup()).into_iter();
         let found = groups.find(|group| {
-            let of_cpu = group.join("cpu.max").exists() || group.join("cpu.cfs_quota_us").exists();
-            of_cpu && group.ends_with(Path::new(&pod).join(id))
+            let has = files.iter().any(|file| group.join(file).exists());
+            has && group.ends_with(Path::new(&pod).join(id))
         });
         found.with_context(|| format!("no cgroup of container {id} in {pod}"))
     }
@@ -252,6 +273,20 @@ impl Testbed {
     pub fn runs(&self, part: Part) -> bool {
         process::find(&self.state.dir, part).is_some()
     }
+}
+
+/// The testbed `name`, joined once by this process.
+fn shared(
+    once: &'static OnceLock<Result<Testbed, String>>,
+    name: &str,
+    spec: Spec,
+) -> Result<&'static Testbed> {
+    let testbed = once.get_or_init(|| {
+        let settings = Settings::read().map_err(|error| format!("{error:#}"))?;
+        Testbed::join(&settings, name, spec, Life::WithLastUser)
+            .map_err(|error| format!("{error:#}"))
+    });
+    testbed.as_ref().map_err(|message| anyhow!("{message}"))
 }
 
 /// A part that should be running and is not.

@@ -40,6 +40,64 @@ fn the_chart_and_the_manifests_agree_about_writing_control_groups() {
 }
 
 #[test]
+fn whoever_is_not_named_may_not_ask() {
+    let bench = Bench::new();
+    let named =
+        bench.rendered(&["--set-json", r#"networkPolicy.from=[{"podSelector":{"a":"b"}}]"#]);
+    let nobody = bench.rendered(&["--set-json", "networkPolicy.from=[]"]);
+    for (objects, peers) in [(bench.plain("deploy/kubernetes"), 3), (named, 2), (nobody, 1)] {
+        for (name, served) in [("walras-agent", 8082), ("walras-controller", 8080)] {
+            let policy = &objects[&format!("NetworkPolicy {name}")]["spec"];
+            assert_eq!(policy["policyTypes"][0], "Ingress", "{policy}");
+            let rules = policy["ingress"].as_array().unwrap();
+            assert_eq!(rules.len(), 1, "{policy}");
+            // Not that of the probes, which nobody but the kubelet of the node has to reach.
+            let ports = rules[0]["ports"].as_array().unwrap();
+            assert!(ports.len() == 1 && ports[0]["port"] == served, "{policy}");
+            let from = rules[0]["from"].as_array().unwrap();
+            assert_eq!(from.len(), peers, "{policy}");
+            // Without another selector beside it, this one means this namespace.
+            assert_eq!(from[0], serde_json::json!({ "podSelector": {} }));
+            assert!(from.iter().all(|peer| peer["namespaceSelector"] != serde_json::json!({})));
+        }
+    }
+}
+
+#[test]
+fn an_agent_that_writes_control_groups_can_write_those_of_pods_and_no_others() {
+    let bench = Bench::new();
+    let elsewhere =
+        ["--set", "config.actuation=direct", "--set", "agent.podsCgroup=/sys/fs/cgroup/x"];
+    let rendered = bench.rendered(&elsewhere);
+    for (objects, place) in [
+        (bench.plain("deploy/direct"), "/sys/fs/cgroup/kubepods.slice"),
+        (rendered, "/sys/fs/cgroup/x"),
+    ] {
+        let pod = &objects["DaemonSet walras-agent"]["spec"]["template"]["spec"];
+        let agent = &pod["containers"][0];
+        let mounts = agent["volumeMounts"].as_array().unwrap();
+        let writable: Vec<&Value> = mounts.iter().filter(|it| it["readOnly"] != true).collect();
+        assert!(writable.len() == 1 && writable[0]["mountPath"] == place, "{mounts:?}");
+        let volumes = pod["volumes"].as_array().unwrap();
+        let of = |name: &Value| volumes.iter().find(|volume| volume["name"] == *name).unwrap();
+        assert_eq!(of(&writable[0]["name"])["hostPath"]["path"], place);
+        assert_eq!(agent["securityContext"]["capabilities"]["drop"][0], "ALL");
+        assert_eq!(agent["securityContext"]["allowPrivilegeEscalation"], false);
+        assert_eq!(agent["securityContext"]["readOnlyRootFilesystem"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    }
+    let whole = [&RENDER[..], &["--set", "agent.podsCgroup=/sys/fs/cgroup"]].concat();
+    assert!(bench.helm(&whole).is_err(), "not the whole tree");
+}
+
+#[test]
+fn the_chart_and_the_manifests_agree_about_the_scheduler() {
+    let bench = Bench::new();
+    let rendered = bench.rendered(&["--set", "scheduler.enabled=true"]);
+    compare(bench.plain("deploy/scheduler"), &rendered);
+}
+
+#[test]
 fn the_image_has_the_version_of_the_program() {
     let rendered = Bench::new().rendered(&[]);
     let image = concat!("registry.invalid/walras:", env!("CARGO_PKG_VERSION"));
@@ -58,6 +116,7 @@ fn values_that_make_no_sense_are_refused() {
         ("config.actuation=both", "/config/actuation"),
         ("controller.replicas=0", "/controller/replicas"),
         ("contoller.replicas=2", "contoller"),
+        ("scheduler.mode=on", "/scheduler/mode"),
     ] {
         let error = bench.helm(&[&RENDER[..], &["--set", value]].concat()).unwrap_err();
         assert!(error.contains(told), "{value}: {error}");

@@ -86,6 +86,7 @@ fn accounts_may_do_what_they_need_and_nothing_else() {
     of_tenants(&kubectl, &namespace.name);
     of_config(&kubectl, &namespace.name);
     of_allocations(&kubectl, &namespace.name);
+    of_other_nodes(&testbed, &kubectl);
 }
 
 /// kubectl reads what it patches; the agent and the controller do not, and may not.
@@ -223,6 +224,54 @@ fn of_allocations(kubectl: &Kubectl, namespace: &str) {
     let delete = ["delete", "podallocation", "web", "-n", namespace, AGENT];
     attempt(kubectl, (&[&delete[..], &[&on("n2")]].concat(), Some(OWN)));
     attempt(kubectl, (&[&delete[..], &[&on(&long)]].concat(), None));
+}
+
+/// With the file that we ship for an API server's command line an agent sees the pods of its own
+/// node, and no others; without it, all of them, because roles know no field selectors.
+fn of_other_nodes(testbed: &Testbed, kubectl: &Kubectl) {
+    // As an error of the server: it asked somebody who is not there.
+    const BY_THE_FILE: Option<&str> = Some("https://127.0.0.1:1/?timeout=1s");
+    let on = |node: &str| format!("--as-user-extra=authentication.kubernetes.io/node-name={node}");
+    let (here, there) = (on("n1"), on("n2"));
+    let all = ["get", "pods", "-A", AGENT];
+    let mine = [&all[..], &["--field-selector=spec.nodeName=n1"]].concat();
+    let more = [&all[..], &["--field-selector=spec.nodeName!=n1"]].concat();
+    let watch = "/api/v1/pods?watch=1&timeoutSeconds=1&fieldSelector=spec.nodeName%3D";
+    let (watch_mine, watch_other) = (format!("{watch}n1"), format!("{watch}n2"));
+    attempt(kubectl, (&[&all[..], &[&here]].concat(), None));
+
+    let checkout = Settings::read().unwrap().checkout;
+    let file = checkout.join("deploy/authorization/agents-see-their-node.yaml");
+    let shipped = std::fs::read_to_string(file).unwrap();
+    let nowhere = testbed.dir().join("config/nowhere.kubeconfig");
+    let text = shipped.replace("/etc/kubernetes/nowhere.kubeconfig", nowhere.to_str().unwrap());
+    assert_ne!(text, shipped, "the file names the kubeconfig that leads nowhere");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "nowhere",
+        "clusters": [{ "name": "nowhere", "cluster": { "server": "https://127.0.0.1:1" } }],
+        "contexts": [{ "name": "nowhere", "context": { "cluster": "nowhere", "user": "" } }],
+    });
+    std::fs::write(nowhere, config.to_string()).unwrap();
+    std::fs::write(testbed.dir().join("config/authorization.json"), text).unwrap();
+    testbed.stop_api_server().unwrap();
+    testbed.start_api_server().unwrap();
+
+    for (call, refused) in [
+        ([&mine[..], &[&here]].concat(), None),
+        (vec!["get", "--raw", &watch_mine, AGENT, &here], None),
+        // Others' are not its business, nor are all, nor those of a token that names no node.
+        ([&mine[..], &[&there]].concat(), BY_THE_FILE),
+        (vec!["get", "--raw", &watch_other, AGENT, &here], BY_THE_FILE),
+        ([&all[..], &[&here]].concat(), BY_THE_FILE),
+        ([&more[..], &[&here]].concat(), BY_THE_FILE),
+        (mine.clone(), BY_THE_FILE),
+        // Everything else is as it was, for the agent and for others.
+        (vec!["get", "podallocations", "-A", AGENT, &here], None),
+        (vec!["get", "pods", "-A", CONTROLLER], None),
+        (vec!["get", "secrets", "-A", AGENT, &here], Some("cannot list resource")),
+    ] {
+        attempt(kubectl, (&call, refused));
+    }
 }
 
 fn attempt(kubectl: &Kubectl, (call, refused): Attempt<'_>) {

@@ -12,6 +12,7 @@ mod left;
 mod lifecycle;
 mod many;
 mod node;
+mod pair;
 
 use std::time::Duration;
 
