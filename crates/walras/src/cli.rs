@@ -22,9 +22,13 @@ use crate::commands::controller::{CONTROLLER_HELP, ControllerArgs};
 #[cfg(feature = "kubernetes")]
 use crate::commands::crds::{CRDS_HELP, CrdsArgs};
 use crate::commands::explain::ExplainArgs;
+use crate::commands::replay::ReplayArgs;
+#[cfg(feature = "kubernetes")]
+use crate::commands::scheduler::{SCHEDULER_HELP, SchedulerArgs};
 use crate::commands::sim::pack::ScoreChoice;
+use crate::commands::sim::place::PlaceArgs;
 #[cfg(feature = "telemetry")]
-use crate::commands::telemetry::TelemetryArgs;
+use crate::commands::telemetry::{TelemetryArgs, daemon::TelemetryFlags};
 use crate::commands::top::TopArgs;
 use crate::commands::vm::VmArgs;
 use crate::help::{
@@ -76,11 +80,11 @@ pub(crate) enum Command {
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     #[cfg(feature = "run")]
-    Host(HostCommand),
+    Host(Box<HostCommand>),
     /// Size the workloads of this machine, or watch what that would do
     #[command(after_help = HOST_HELP)]
     #[cfg(not(feature = "run"))]
-    Host(HostArgs),
+    Host(Box<HostArgs>),
     #[cfg(feature = "kubernetes")]
     /// Resize the pods of a Kubernetes cluster in place, as its agents ask for
     #[command(after_help = CONTROLLER_HELP)]
@@ -88,7 +92,11 @@ pub(crate) enum Command {
     #[cfg(feature = "kubernetes")]
     /// Size the pods of one Kubernetes node, or watch what that would do
     #[command(after_help = AGENT_HELP)]
-    Agent(AgentArgs),
+    Agent(Box<AgentArgs>),
+    #[cfg(feature = "kubernetes")]
+    /// Score nodes for kube-scheduler, from what they measure of themselves
+    #[command(after_help = SCHEDULER_HELP)]
+    Scheduler(SchedulerArgs),
     #[cfg(feature = "run")]
     #[command(flatten)]
     Workloads(RunCommand),
@@ -159,20 +167,6 @@ pub(crate) struct DemoLoadArgs {
     pub(crate) seconds: u32,
 }
 
-/// How to replay.
-#[derive(Debug, Args)]
-pub(crate) struct ReplayArgs {
-    /// The facts as JSON lines; - is standard input
-    #[arg(value_name = "FILE", required_unless_present = "schema")]
-    pub(crate) file: Option<PathBuf>,
-    /// Print one JSON line per tick for programs, not text for people
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print the JSON Schema of input and output lines, and read nothing
-    #[arg(long)]
-    pub(crate) schema: bool,
-}
-
 /// What to simulate, or to list.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
@@ -186,6 +180,8 @@ pub(crate) enum SimCommand {
     /// Run scenarios under several policies, and compare what they came to
     #[command(after_help = SIM_RUN_HELP)]
     Run(SimRunArgs),
+    /// Place pods by several rules, and compare how much they slow each other down
+    Place(PlaceArgs),
     /// Search better constants for the market, and judge them by other scenarios
     #[command(after_help = SIM_TUNE_HELP)]
     Tune(SimTuneArgs),
@@ -288,7 +284,8 @@ pub(crate) struct HostArgs {
     /// The configuration; /etc/walras/host.toml where it is not said, if there is one
     #[arg(long, value_name = "FILE", env = "WALRAS_HOST_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Change things: write to the cgroups of workloads
+    /// Change limits: write to the cgroups of workloads. Without it, it only watches. A stop gives
+    /// back what workloads came with
     #[arg(long, env = "WALRAS_HOST_ACT", overrides_with = "dry_run")]
     pub(crate) act: bool,
     /// Change nothing, whatever the configuration says: only show what would be done
@@ -300,9 +297,16 @@ pub(crate) struct HostArgs {
           require_equals = true, default_missing_value = "true",
           value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) restore: Option<bool>,
-    /// Give back what an earlier run changed, and end
+    /// UNDO NOW: put back every limit that an earlier run changed and has not put back, then exit
     #[arg(long, conflicts_with_all = ["act", "record"])]
     pub(crate) restore_only: bool,
+    /// Read the configuration, say which groups would be sized and why others would not, then exit.
+    /// Changes nothing; a daemon may be running
+    #[arg(long, conflicts_with_all = ["act", "record", "restore_only"])]
+    pub(crate) check: bool,
+    /// With --check: print JSON for programs
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
     /// Where to serve the dashboard, the metrics and the JSON API
     #[arg(long, value_name = "ADDRESS", env = "WALRAS_HOST_LISTEN")]
     pub(crate) listen: Option<SocketAddr>,
@@ -328,6 +332,9 @@ pub(crate) struct HostArgs {
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_HOST_LOG_FORMAT")]
     pub(crate) log_format: Option<FormatChoice>,
+    #[cfg(feature = "telemetry")]
+    #[command(flatten)]
+    pub(crate) telemetry: TelemetryFlags,
 }
 
 /// What to list.
@@ -475,7 +482,7 @@ impl From<ProfileChoice> for ProfileName {
 
 /// The longest run: as long as the simulator's clock allows.
 const HOURS_MAX: f64 = 720.0;
-/// More threads than this help nobody.
+/// More threads than this are no help.
 const THREADS_MAX: usize = 1024;
 
 fn hours(text: &str) -> Result<f64, String> {
@@ -483,7 +490,7 @@ fn hours(text: &str) -> Result<f64, String> {
     hours.ok_or_else(|| format!("must be a number above 0 and at most {HOURS_MAX}"))
 }
 
-fn threads(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn threads(text: &str) -> Result<NonZeroUsize, String> {
     let threads = text.parse::<NonZeroUsize>().ok().filter(|threads| threads.get() <= THREADS_MAX);
     threads.ok_or_else(|| format!("must be a whole number from 1 to {THREADS_MAX}"))
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use ureq::Agent;
 use ureq::http::Uri;
 use walras_wire::state::{Explanation, NodeState, Refusal};
+use walras_wire::telemetry::NodeTelemetry;
 
 use crate::failure::Failure;
 
@@ -18,7 +19,7 @@ pub(crate) const DEFAULT_ADDRESS: &str = "http://127.0.0.1:8082";
 const DEFAULT_PORT: u16 = 8082;
 /// An answer takes no longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// An answer is no larger: ten times what a thousand pods take.
+/// An answer is no larger: ten times what a thousand workloads take.
 const ANSWER_MAX: u64 = 8 << 20;
 
 /// A daemon somewhere.
@@ -33,9 +34,9 @@ pub(crate) struct Daemon {
 pub(crate) enum AskError {
     /// The address makes no sense.
     BadAddress(String),
-    /// Nobody is there, or not in time.
+    /// There is no answer, or not in time.
     NoAnswer { base: String, why: String },
-    /// Somebody is there, and it is no daemon of ours.
+    /// There is an answer, and it is not from a daemon of ours.
     Strange { base: String, why: String },
     /// The daemon refuses, in its own words.
     Refused(String),
@@ -60,9 +61,14 @@ impl Daemon {
         self.get("/api/v1/state")
     }
 
-    /// Why a pod has what it has.
-    pub(crate) fn explain(&self, pod: &str) -> Result<Explanation, AskError> {
-        self.get(&format!("/api/v1/pods/{}", escaped(pod)))
+    /// The figures of the machine.
+    pub(crate) fn telemetry(&self) -> Result<NodeTelemetry, AskError> {
+        self.get("/api/v1/telemetry")
+    }
+
+    /// Why a workload has what it has.
+    pub(crate) fn explain(&self, workload: &str) -> Result<Explanation, AskError> {
+        self.get(&format!("/api/v1/pods/{}", escaped(workload)))
     }
 
     /// Its address.

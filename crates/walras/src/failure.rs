@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// The machine stands in the way: something is taken, missing or not permitted.
     Machine(String),
-    /// Somebody wanted it to end.
+    /// The user ended it.
     Interrupted,
 }
 
@@ -32,7 +32,7 @@ impl Failure {
                 tell(message);
                 ExitCode::FAILURE
             }
-            // Whoever read our output has seen enough, as `head` does.
+            // The reader of our output has seen enough, as `head` does.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
                 tell(&format!("the output cannot be written: {error}"));
@@ -50,6 +50,6 @@ impl From<io::Error> for Failure {
 
 fn tell(message: &str) {
     let mut stderr = anstream::stderr().lock();
-    // Nobody is left to be told if this cannot be written.
+    // There is no one to tell if this cannot be written.
     writeln!(stderr, "{} {message}", "error:".red().bold()).ok();
 }

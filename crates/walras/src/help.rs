@@ -29,7 +29,7 @@ Examples:
   walras host                             watch this machine: what would be changed, and why
   walras host --act                       size its workloads for real
   walras apply -f web.yaml                run a container on a host that runs workloads
-  walras agent --dry-run                  watch a Kubernetes node: what would be changed, and why
+  walras agent --dry-run --node-name NODE watch a Kubernetes node: what would be changed, and why
   walras top                              watch what the daemon on this machine does
   walras explain web                      why a pod has the CPU it has
   walras help clear                       more about a command, with the format of its input
@@ -98,12 +98,13 @@ A document may have 512 MiB and 10 million pods, and a name 512 characters, all 
 );
 
 pub(crate) const REPLAY_USAGE: &str =
-    "walras replay [--json] <FILE|->\n       walras replay --schema";
+    "walras replay [OPTIONS] <FILE|->\n       walras replay --schema";
 
 pub(crate) const REPLAY_HELP: &str = concat!(
     "\
 Examples:
   walras replay examples/incident.jsonl
+  walras replay examples/incident.jsonl --changes --pod checkout --from 10 --to 40
   walras replay --json examples/incident.jsonl | jq 'select(.actions != [])'
   walras replay --schema
 
@@ -229,6 +230,7 @@ pub(crate) const SIM_HELP: &str = concat!(
 Examples:
   walras sim list
   walras sim run storms --policy static,vpa,walras,oracle
+  walras sim place shop --report placement.html
   walras sim tune --evaluations 100
 ",
     exit_codes!("standard error says what and where")
@@ -329,6 +331,7 @@ pub(crate) const TOP_COMMAND_HELP: &str = concat!(
 Examples:
   walras top
   walras top --address node-7:8082
+  walras top --node
   walras top --once | head
   walras top --json | jq '.pods[] | select(.throttled_period_ratio > 0.1) | .name'
 

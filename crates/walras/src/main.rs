@@ -9,12 +9,15 @@ mod cli;
 mod commands;
 mod daemon;
 mod failure;
+mod figures;
 mod help;
 mod input;
 mod page;
 #[cfg(feature = "run")]
 mod run_cli;
 mod screen;
+#[cfg(feature = "run")]
+mod sizing_cli;
 
 use std::process::ExitCode;
 
@@ -32,7 +35,7 @@ fn main() -> ExitCode {
     end(Cli::try_parse().map(|cli| commands::run(cli.command)))
 }
 
-/// Whether kubectl started us, or somebody who means it.
+/// Whether we were started as a plugin of kubectl.
 #[cfg(feature = "kubernetes")]
 fn is_plugin() -> bool {
     let name = std::env::args_os().next().map(std::path::PathBuf::from);
@@ -44,7 +47,7 @@ fn end(done: Result<Result<(), Failure>, clap::Error>) -> ExitCode {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => failure.report(),
         Err(usage) => {
-            // Nobody is left to be told if even this cannot be written.
+            // There is no one to tell if even this cannot be written.
             usage.print().ok();
             u8::try_from(usage.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::HostArgs;
+use crate::sizing_cli::SizingArgs;
 
 /// Where the API is found on its own machine.
 const SOCKET: &str = "/run/walras/run.sock";
@@ -17,6 +18,8 @@ pub(crate) struct HostCommand {
     pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) sizing: SizingArgs,
 }
 
 /// Whether to run workloads, and for whom.
@@ -43,6 +46,31 @@ pub(crate) struct RunArgs {
         env = "WALRAS_RUN_DOCKER"
     )]
     pub(crate) run_docker: PathBuf,
+    /// A file with credentials of private registries, as `docker login` writes it; mode 600
+    #[arg(long, value_name = "FILE", env = "WALRAS_RUN_REGISTRY_AUTH")]
+    pub(crate) run_registry_auth: Option<PathBuf>,
+    /// A folder on a tmpfs for secrets that workloads want as files
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/run/walras/secrets",
+        env = "WALRAS_RUN_SECRETS_DIR"
+    )]
+    pub(crate) run_secrets_dir: PathBuf,
+    /// Docker's compose plugin, where it is not at its usual place
+    #[arg(long, value_name = "PROGRAM", env = "WALRAS_RUN_COMPOSE")]
+    pub(crate) run_compose: Option<PathBuf>,
+    /// QEMU, where it is not at its usual place; without it no virtual machines are run
+    #[arg(long, value_name = "PROGRAM", env = "WALRAS_RUN_QEMU")]
+    pub(crate) run_qemu: Option<PathBuf>,
+    /// Let compose files have privileges, devices, namespaces and folders of the host
+    #[arg(long, env = "WALRAS_RUN_COMPOSE_HOST_ACCESS")]
+    pub(crate) run_compose_host_access: bool,
+    /// Remove images that no container used and no workload named for so many hours; never, if it
+    /// is not said
+    #[arg(long, value_name = "HOURS", env = "WALRAS_RUN_IMAGE_GC_HOURS",
+          value_parser = clap::value_parser!(u64).range(1..=8760))]
+    pub(crate) run_image_gc_hours: Option<u64>,
     /// The folder in which wanted workloads are kept
     #[arg(
         long,
@@ -75,6 +103,12 @@ pub(crate) enum RunCommand {
     /// List what a host did lately, and how it ended
     #[command(after_help = ACTIONS_HELP)]
     Actions(ActionsArgs),
+    /// Show what a workload of a host wrote, and follow it
+    #[command(after_help = LOGS_HELP)]
+    Logs(LogsArgs),
+    /// Run a command in a workload of a host
+    #[command(after_help = EXEC_HELP)]
+    Exec(ExecArgs),
     /// Say whether a host that runs workloads is well
     #[command(after_help = HEALTH_HELP)]
     Health(ListArgs),
@@ -123,6 +157,10 @@ pub(crate) struct ApplyArgs {
     /// Print JSON for programs, not a table for people
     #[arg(long)]
     pub(crate) json: bool,
+    /// A file with hosts, one NAME:PORT a line: all of them get it, with the certificates of --tls
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["address", "socket", "plain"],
+          requires = "tls")]
+    pub(crate) hosts: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostChoice,
 }
@@ -153,8 +191,50 @@ pub(crate) struct StatusArgs {
     /// Print JSON for programs, not sentences for people
     #[arg(long)]
     pub(crate) json: bool,
+    /// Go on, and print whenever something changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) host: HostChoice,
+}
+
+/// Whose lines.
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The id of the workload
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Go on with what it writes from now on
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Begin with so many of the last lines
+    #[arg(long, value_name = "N", default_value_t = 100,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) tail: u32,
+    /// Of a compose project, this service only
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
+/// What to run where.
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The id of the workload
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Hand standard input to the command
+    #[arg(short, long)]
+    pub(crate) interactive: bool,
+    /// Of a compose project, the service to run it in
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+    /// The command, after --
+    #[arg(value_name = "COMMAND", required = true, last = true)]
+    pub(crate) command: Vec<String>,
 }
 
 /// Which host.
@@ -251,6 +331,7 @@ Examples:
   walras apply -f web.yaml
   walras apply -f web.yaml --dry-run
   walras apply -f all.yaml --wait --address web1.example:50051 --tls ~/certs/alice
+  walras apply -f all.yaml --wait --hosts hosts.txt --tls ~/certs/alice
   generate | walras apply -f - --json
 
 A file has one workload, or several between lines of ---:
@@ -270,6 +351,32 @@ A file has one workload, or several between lines of ---:
       resources: {memory_bytes: 268435456, cpu_min_milli: 250, cpu_max_milli: 2000}
       restart_policy: {policy: always}       # no, on-failure, unless-stopped
       health_check: {command: [wget, -q, http://localhost], interval_s: 10}
+      networks: [backend]                    # bridges; made where they are missing
+      logs: {max_bytes: 10485760, max_files: 3}
+  ---
+  id: shop
+  spec:
+    secrets: {TOKEN: hush}
+    compose:
+      env: {TAG: \"2\"}
+      compose_yaml: |
+        services:
+          web: {image: \"shop:${TAG}\", environment: {TOKEN: \"${TOKEN}\"}}
+  ---
+  id: db
+  spec:
+    secrets: {PASSWORD: hush}       # at /sys/firmware/qemu_fw_cfg/by_name/opt/dev.walras/PASSWORD
+    vm:
+      vcpus: 2
+      vcpus_max: 4                  # it can grow to that while it runs
+      memory_mb: 1024
+      memory_max_mb: 4096
+      scaling: {unit_cpu_milli: 500, unit_memory_mb: 512}   # and does, as its guest needs
+      disks: [{path: /srv/db.qcow2, size_gb: 20}]    # made if it is not there, never removed
+      ports: [{host_port: 2222, guest_port: 22}]
+      cloud_init: |
+        #cloud-config
+        password: ${secret:PASSWORD}
 
 The same revision again changes nothing. Another desired state starts or stops. Another revision
 replaces: its image is fetched first, while the old one runs.
@@ -293,6 +400,7 @@ const STATUS_HELP: &str = "\
 Examples:
   walras status web
   walras status web --json | jq .actual_state
+  walras status web db --watch
 
 The runtime is asked, for two seconds at most. If it does not answer, the state is UNKNOWN.
 
@@ -322,6 +430,33 @@ Exit codes:
   0  fine
   1  the host cannot be reached
   2  bad usage";
+
+const LOGS_HELP: &str = "\
+Examples:
+  walras logs web
+  walras logs web -f --tail 10
+  walras logs shop --service db
+
+Lines of a project with several containers begin with the name of their service.
+
+Exit codes:
+  0  fine
+  1  the host cannot be reached, or its runtime does not answer
+  2  bad usage, or there is no such workload";
+
+const EXEC_HELP: &str = "\
+Examples:
+  walras exec web -- cat /etc/hostname
+  walras exec shop --service db -- pg_dump shop > shop.sql
+  walras exec web -i -- sh < script.sh
+
+There is no terminal: what is written arrives as it is. Who may do this can do in the workload
+whatever the workload can.
+
+Exit codes:
+  0  the command ended with 0
+  1  it ended with another code, or the host cannot be reached
+  2  bad usage, or there is no such workload";
 
 const HEALTH_HELP: &str = "\
 Examples:

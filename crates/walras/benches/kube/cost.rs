@@ -29,7 +29,7 @@ pub(crate) fn run() {
 }
 
 /// CPU time of a process so far, in milliseconds.
-fn cpu_ms(pid: u32) -> u64 {
+pub(crate) fn cpu_ms(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is there");
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
     // After the name: state is the first, user and system time are the twelfth and thirteenth.
@@ -38,7 +38,7 @@ fn cpu_ms(pid: u32) -> u64 {
 }
 
 /// A figure of a program; nothing where it does not say it.
-fn figure(metrics: &str, name: &str) -> f64 {
+pub(crate) fn figure(metrics: &str, name: &str) -> f64 {
     let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     value.and_then(|value| value.parse().ok()).unwrap_or_default()
 }
@@ -54,7 +54,7 @@ fn keep_busy(places: &[Place], how_long: Duration) {
     }
 }
 
-fn memory_mb(pid: u32, field: &str) -> f64 {
+pub(crate) fn memory_mb(pid: u32, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process is there");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("its memory");
     let kb: u32 = line.trim().trim_end_matches(" kB").parse().expect("a number");

@@ -1,6 +1,7 @@
 //! What Walras does and costs on a real Kubernetes: `cargo bench -p walras --features real-cluster
 //! --bench kube`, as root; `-- reaction` or `-- cost` for one part, `-- reaction api` (or
-//! `direct-new`, `direct-quiet`) for a part of that, `-- reaction api 20` for fewer trials.
+//! `direct-new`, `direct-quiet`) for a part of that, `-- reaction api 20` for fewer trials. Only
+//! where it is named: `-- scale`, a cluster of 5,000 nodes, or `-- scale 500 10000` with fewer.
 //!
 //! Prints Markdown for `docs/performance.md`. Nothing here passes or fails.
 
@@ -13,10 +14,12 @@
 )]
 
 mod cost;
+mod forward;
 #[path = "../../tests/kube/installed.rs"]
 #[expect(dead_code, reason = "the tests use the rest of it")]
 mod installed;
 mod reaction;
+mod scale;
 
 fn main() {
     // Cargo adds `--bench`.
@@ -28,5 +31,8 @@ fn main() {
     }
     if wants("cost") {
         cost::run();
+    }
+    if asked.iter().any(|one| one == "scale") {
+        scale::run(&asked);
     }
 }

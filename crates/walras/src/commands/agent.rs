@@ -4,12 +4,21 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use walras_kube::agent::{self, AgentError, Options, default_listen};
+#[cfg(feature = "telemetry")]
+use walras_kube::agent::Around;
+use walras_kube::agent::{self, AgentError, End, Options, ReportTo, default_listen};
 use walras_kube::names::NAMESPACE;
+#[cfg(feature = "telemetry")]
+use walras_node::environment;
 use walras_node::log::{LogFormat, LogLevel};
 use walras_node::record::RecordTo;
 
 use crate::cli::{FormatChoice, LevelChoice, VERSION};
+#[cfg(feature = "telemetry")]
+use crate::commands::telemetry::{
+    self,
+    daemon::{Daemon, TelemetryFlags},
+};
 use crate::failure::Failure;
 
 /// What is told below the options.
@@ -63,8 +72,8 @@ pub(crate) struct AgentArgs {
     /// on every address in a pod, else on this machine's own
     #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_LISTEN")]
     listen: Option<SocketAddr>,
-    /// Where to answer probes (/healthz, /readyz) as well, so that nobody who fills the other
-    /// address with connections makes this look dead
+    /// Where to answer probes (/healthz, /readyz) as well, so that a client that fills
+    /// the other address with connections does not make this look dead
     #[arg(long, value_name = "ADDRESS", env = "WALRAS_AGENT_PROBE_LISTEN")]
     probe_listen: Option<SocketAddr>,
     /// A file with the settings, in the place of the ConfigMap: `key: value` lines, or JSON
@@ -87,17 +96,49 @@ pub(crate) struct AgentArgs {
           default_value_t = RecordTo::DEFAULT_MAX_MIB,
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     record_max_mib: u64,
+    /// Tell `walras scheduler` how this node is, at all addresses that this name leads to, such as
+    /// walras-scheduler-telemetry.mbcas-system.svc:10303
+    #[arg(
+        long,
+        value_name = "NAME:PORT",
+        env = "WALRAS_AGENT_SCHEDULER",
+        requires = "scheduler_token"
+    )]
+    scheduler: Option<String>,
+    /// The certificate of the authority that the scheduler proves itself by; without it, only a
+    /// scheduler on this machine is told
+    #[arg(long, value_name = "FILE", env = "WALRAS_AGENT_SCHEDULER_CA")]
+    scheduler_ca: Option<PathBuf>,
+    /// The name that the scheduler has to prove, if not that of --scheduler
+    #[arg(long, value_name = "NAME", env = "WALRAS_AGENT_SCHEDULER_NAME")]
+    scheduler_name: Option<String>,
+    /// The file with the token by which this node proves itself to the scheduler: of the service
+    /// account walras-agent, for the audience walras-scheduler, bound to this node
+    #[arg(long, value_name = "FILE", env = "WALRAS_AGENT_SCHEDULER_TOKEN")]
+    scheduler_token: Option<PathBuf>,
     /// The least urgent messages that are logged
     #[arg(long, value_enum, env = "WALRAS_LOG_LEVEL")]
     log_level: Option<LevelChoice>,
     /// Whether messages are lines for people or JSON for programs
     #[arg(long, value_enum, env = "WALRAS_LOG_FORMAT")]
     log_format: Option<FormatChoice>,
+    #[cfg(feature = "telemetry")]
+    #[command(flatten)]
+    telemetry: TelemetryFlags,
 }
 
 /// Runs the agent until it is told to stop.
 pub(crate) fn run(args: AgentArgs) -> Result<(), Failure> {
     let record = args.record.map(|file| RecordTo { file, max_mib: args.record_max_mib });
+    let report = match (args.scheduler, args.scheduler_token) {
+        (Some(scheduler), Some(token)) if !scheduler.is_empty() => Some(ReportTo {
+            scheduler,
+            ca: args.scheduler_ca,
+            server_name: args.scheduler_name,
+            token,
+        }),
+        (Some(_) | None, Some(_) | None) => None,
+    };
     let options = Options {
         node: args.node_name,
         kubeconfig: args.kubeconfig,
@@ -112,14 +153,35 @@ pub(crate) fn run(args: AgentArgs) -> Result<(), Failure> {
         log_level: args.log_level.map_or(LogLevel::Info, Into::into),
         log_format: args.log_format.map_or(LogFormat::Text, Into::into),
         version: VERSION.to_owned(),
+        report,
     };
-    agent::run(&options).map_err(|error| match error {
+    #[cfg(feature = "telemetry")]
+    let beside = |around| look(&args.telemetry, around);
+    #[cfg(not(feature = "telemetry"))]
+    let beside = |_around| -> Result<End, String> { Ok(Box::new(|| {})) };
+    agent::run(&options, beside).map_err(|error| match error {
         AgentError::Config { .. } => Failure::Input(error.to_string()),
         AgentError::Link(_)
         | AgentError::Layout(_)
         | AgentError::Serve(_)
         | AgentError::Record(_)
+        | AgentError::Beside(_)
         | AgentError::Ended(_)
         | AgentError::Signals(_) => Failure::Machine(error.to_string()),
     })
+}
+
+/// Looks at the machine until what this returns is called.
+#[cfg(feature = "telemetry")]
+fn look(flags: &TelemetryFlags, around: Around) -> Result<End, String> {
+    let Around { board, world, layout } = around;
+    let daemon = Daemon {
+        board,
+        layout: Some(layout),
+        // A pod has a network of its own, unless its interfaces are named.
+        own_network: environment("KUBERNETES_SERVICE_HOST").is_some(),
+        labels: Box::new(move || world.node_labels()),
+    };
+    let looking = telemetry::daemon::start(flags, daemon)?;
+    Ok(Box::new(move || drop(looking)))
 }

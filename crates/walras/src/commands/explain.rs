@@ -1,4 +1,4 @@
-//! `walras explain`: why a pod has what it has, as its daemon tells it.
+//! `walras explain`: why a workload has what it has, as its daemon tells it.
 
 use std::io::{self, Write};
 
@@ -14,9 +14,9 @@ use crate::screen::{self, Look};
 /// What to explain.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The pod, by its name or its uid
-    #[arg(value_name = "POD")]
-    pub(crate) pod: String,
+    /// The workload, by its name or its uid
+    #[arg(value_name = "POD", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) workload: String,
     /// The daemon to ask
     #[arg(long, value_name = "URL", default_value = DEFAULT_ADDRESS, env = "WALRAS_ADDRESS")]
     pub(crate) address: String,
@@ -30,7 +30,7 @@ const WIDTH_MAX: usize = 100;
 
 /// Asks and prints.
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let explanation = Daemon::at(&args.address)?.explain(&args.pod)?;
+    let explanation = Daemon::at(&args.address)?.explain(&args.workload)?;
     let mut output = screen::output();
     if args.json {
         serde_json::to_writer_pretty(&mut output, &explanation).map_err(io::Error::from)?;
@@ -47,12 +47,12 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
 /// The story as lines.
 fn lines(told: &Explanation, look: Look) -> Vec<String> {
     let width = look.width.map_or(WIDTH_MAX, usize::from).clamp(20, WIDTH_MAX);
-    let pod = &told.pod;
+    let workload = &told.workload;
     let mut lines = vec![
         format!(
             "{}  {}",
-            look.heading(&pod.name),
-            look.aside(&format!("{} {}", pod.kind, pod.uid))
+            look.heading(&workload.name),
+            look.aside(&format!("{} {}", workload.kind, workload.uid))
         ),
         String::new(),
     ];

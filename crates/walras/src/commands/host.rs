@@ -1,12 +1,20 @@
 //! `walras host`: turns flags into what the daemon is asked for, and runs it.
 
+mod check;
+
+#[cfg(feature = "telemetry")]
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use walras_host::config::Overrides;
-use walras_host::daemon::{self, HostError, Options};
+use walras_host::daemon::{self, Around, End, HostError, Options};
+use walras_node::board::Board;
 
 use crate::cli::{HostArgs, VERSION};
+#[cfg(feature = "telemetry")]
+use crate::commands::telemetry::daemon as telemetry;
 #[cfg(feature = "run")]
 use crate::commands::workloads;
 use crate::failure::Failure;
@@ -20,26 +28,78 @@ use crate::screen;
 /// microseconds, and what they do may take minutes.
 #[cfg(feature = "run")]
 pub(crate) fn run(command: HostCommand) -> Result<(), Failure> {
-    let HostCommand { host, run } = command;
-    let running = if host.restore_only { None } else { workloads::start(&run)? };
-    let done = run_daemon(host);
-    if let Some(running) = running {
-        running.stop();
-    }
-    done
+    let HostCommand { host, run, sizing } = command;
+    let telemetry = said(&host);
+    let options = workloads::options(&run, &sizing)?;
+    run_daemon(host, |around| {
+        let looking = look(&telemetry, &around.board)?;
+        let end = workloads::start(options.as_ref(), around)?;
+        Ok(Box::new(move || {
+            drop(looking);
+            end();
+        }))
+    })
 }
 
 /// Runs the daemon, or gives back what an earlier one changed.
 #[cfg(not(feature = "run"))]
 pub(crate) fn run(args: HostArgs) -> Result<(), Failure> {
-    run_daemon(args)
+    let telemetry = said(&args);
+    run_daemon(args, |around| {
+        let looking = look(&telemetry, &around.board)?;
+        Ok(Box::new(move || drop(looking)))
+    })
 }
 
-fn run_daemon(args: HostArgs) -> Result<(), Failure> {
-    let restore_only = args.restore_only;
+/// What is said about telemetry, where it is part of the program.
+#[cfg(feature = "telemetry")]
+type Telemetry = telemetry::TelemetryFlags;
+#[cfg(not(feature = "telemetry"))]
+struct Telemetry;
+
+#[cfg(feature = "telemetry")]
+fn said(args: &HostArgs) -> Telemetry {
+    args.telemetry.clone()
+}
+
+#[cfg(not(feature = "telemetry"))]
+fn said(_args: &HostArgs) -> Telemetry {
+    Telemetry
+}
+
+/// Looks at this machine, for as long as what this returns is kept.
+#[cfg(feature = "telemetry")]
+fn look(flags: &Telemetry, board: &Arc<Board>) -> Result<telemetry::Looking, String> {
+    let daemon = telemetry::Daemon {
+        board: Arc::clone(board),
+        layout: None,
+        own_network: false,
+        labels: Box::new(BTreeMap::new),
+    };
+    telemetry::start(flags, daemon)
+}
+
+/// Nothing looks at the machine in a program without telemetry.
+#[cfg(not(feature = "telemetry"))]
+struct NotLooking;
+
+#[cfg(not(feature = "telemetry"))]
+fn look(_flags: &Telemetry, _board: &Arc<Board>) -> Result<NotLooking, String> {
+    Ok(NotLooking)
+}
+
+fn run_daemon(
+    args: HostArgs,
+    beside: impl FnOnce(&Around) -> Result<End, String>,
+) -> Result<(), Failure> {
+    let (restore_only, check, json) = (args.restore_only, args.check, args.json);
     let options = options(args).map_err(Failure::Machine)?;
+    if check {
+        let found = daemon::check(&options).map_err(|error| failure(&error))?;
+        return check::print(&found, json);
+    }
     if !restore_only {
-        return daemon::run(&options).map_err(|error| failure(&error));
+        return daemon::run(&options, beside).map_err(|error| failure(&error));
     }
     let restored = daemon::restore_only(&options).map_err(|error| failure(&error))?;
     let mut output = screen::output();
@@ -80,6 +140,7 @@ fn failure(error: &HostError) -> Failure {
         | HostError::Store(_)
         | HostError::Serve(_)
         | HostError::Record(_)
-        | HostError::Signals(_) => Failure::Machine(error.to_string()),
+        | HostError::Signals(_)
+        | HostError::Beside(_) => Failure::Machine(error.to_string()),
     }
 }

@@ -16,7 +16,9 @@ mod man;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod plugin;
 mod profiles;
-mod replay;
+pub(crate) mod replay;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod scheduler;
 pub(crate) mod sim;
 #[cfg(feature = "telemetry")]
 pub(crate) mod telemetry;
@@ -37,11 +39,13 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Brain(args) => brain::run(args),
-        Command::Host(args) => host::run(args),
+        Command::Host(args) => host::run(*args),
         #[cfg(feature = "kubernetes")]
         Command::Controller(args) => controller::run(args),
         #[cfg(feature = "kubernetes")]
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => agent::run(*args),
+        #[cfg(feature = "kubernetes")]
+        Command::Scheduler(args) => scheduler::run(args),
         #[cfg(feature = "run")]
         Command::Workloads(command) => workloads::run(command),
         Command::Top(args) => top::run(&args),

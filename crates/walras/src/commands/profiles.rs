@@ -75,7 +75,7 @@ mod tests {
             check("cooldown_ms", &ProfileName::ALL),
             "cooldown_ms  (ms; a whole number from 0 to 3600000)\n    \
              seed 5000   direct 0   api 5000   tight 0\n    \
-             The least time between two changes of one pod by the slow loop.\n\n"
+             The least time between two changes of one workload by the slow loop.\n\n"
         );
         assert!(
             check("boost_rule", &[ProfileName::Api])

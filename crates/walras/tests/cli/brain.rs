@@ -130,6 +130,26 @@ fn labels_are_settings_and_recorded() {
 }
 
 #[test]
+fn a_model_is_built_in_and_says_what_it_is() {
+    let text = stdout_of(walras(&["brain", "inspect"]));
+    assert!(text.starts_with("embedded: simulator-trained"), "{text}");
+    for (name, kind) in [("embedded", "mlp"), ("embedded-trees", "trees")] {
+        let told = json_of(&["brain", "inspect", name, "--json"]);
+        assert_eq!((&told["kind"], &told["calibrated"]), (&json!(kind), &json!(true)));
+        assert!(told["name"].as_str().is_some_and(|name| name.contains("simulator-trained")));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let asked = path(folder.path(), "question.json");
+    let question = json!({"cpu_request_milli": 500, "workload_type": "cpu-bound", "node_telemetry":
+        {"a": {"cpu_utilization": 0.9}, "b": {"cpu_utilization": 0.1}}});
+    fs::write(&asked, question.to_string()).unwrap();
+    let told = json_of(&["brain", "score", &asked, "--json"]);
+    assert_eq!(told["scores"][0]["node_name"], "b", "the idle one is first: {told}");
+    let told = refused(&["train", "--simulated", &asked, "--out", "x"]);
+    assert!(told.contains("cannot be used with"), "{told}");
+}
+
+#[test]
 fn models_of_others_are_imported_and_score() {
     let folder = tempfile::tempdir().unwrap();
     let [perceptron, trees, asked] =

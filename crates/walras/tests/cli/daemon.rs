@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use walras_core::claim::{CameWith, Nature};
 use walras_core::need::Bounds;
-use walras_core::node::PodFacts;
+use walras_core::node::WorkloadFacts;
 use walras_core::request::RequestRule;
-use walras_core::units::{Millicores, PodUid, Weight};
-use walras_node::board::{Board, Identity, PodKind, PodLabel};
+use walras_core::units::{Millicores, Weight, WorkloadUid};
+use walras_node::board::{Board, Identity, WorkloadKind, WorkloadLabel};
 use walras_node::serve::{self, ServeSettings, Server};
 use walras_wire::state::{Explanation, NodeState};
 
@@ -23,9 +23,9 @@ fn daemon() -> Server {
         acting: false,
     };
     let board = Arc::new(Board::new(identity));
-    let facts = PodFacts {
-        uid: PodUid::new("a/b"),
-        workload: None,
+    let facts = WorkloadFacts {
+        uid: WorkloadUid::new("a/b"),
+        family: None,
         bounds: Bounds::new(Millicores::new(100), Millicores::new(2000)),
         weight: Weight::ONE,
         limit: Millicores::new(500),
@@ -34,13 +34,13 @@ fn daemon() -> Server {
         nature: Nature::Unknown,
         request_rule: RequestRule::Kept,
     };
-    let label = PodLabel {
+    let label = WorkloadLabel {
         name: "web".to_owned(),
-        kind: PodKind::Docker,
+        kind: WorkloadKind::Docker,
         original_limit: Some(Millicores::new(500)),
         target_latency_ms: None,
     };
-    board.pod_added(&facts, label);
+    board.workload_added(&facts, label);
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = ServeSettings { listen, names: Vec::new() };
     serve::start(board, &settings).expect("there is a free port")
@@ -58,7 +58,16 @@ fn without_a_terminal_top_prints_a_table_once() {
     assert!(lines.nth(1).unwrap().starts_with("web  docker      -"), "{text}");
     let json = stdout_of(walras(&["top", "--json", "--address", &server.address().to_string()]));
     let state: NodeState = serde_json::from_str(&json).unwrap();
-    assert_eq!(state.pods[0].name, "web");
+    assert_eq!(state.workloads[0].name, "web");
+}
+
+#[test]
+fn top_shows_the_figures_of_the_machine_or_says_that_nobody_looks() {
+    let server = daemon();
+    let address = server.address().to_string();
+    let (code, stdout, stderr) = refusal_of(walras(&["top", "--node", "--address", &address]));
+    assert_eq!((code, stdout.as_str()), (Some(2), ""), "{stderr}");
+    assert!(stderr.contains("telemetry is switched off"), "{stderr}");
 }
 
 #[test]
@@ -71,10 +80,10 @@ fn a_pod_is_explained_by_name_and_by_uid_in_sentences_or_as_json() {
     assert_eq!(stdout_of(walras(&["explain", "a/b", "--address", &address])), text);
     let json = stdout_of(walras(&["explain", "web", "--json", "--address", &address]));
     let told: Explanation = serde_json::from_str(&json).unwrap();
-    assert_eq!(told.pod.uid, "a/b");
+    assert_eq!(told.workload.uid, "a/b");
     let (code, stdout, stderr) = refusal_of(walras(&["explain", "wep", "--address", &address]));
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
-    assert_eq!(stderr, "error: there is no pod wep; did you mean web?\n");
+    assert_eq!(stderr, "error: there is no workload wep; did you mean web?\n");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 mod about;
 mod brain;
+#[cfg(feature = "run")]
+mod brain_serve;
 mod clear;
 mod crds;
 mod daemon;
 mod demo;
 mod pack;
+mod place;
 mod plugin;
 mod refused;
 mod replay;

@@ -36,6 +36,49 @@ fn the_example_shows_a_raise_and_later_a_shrink() {
 }
 
 #[test]
+fn a_part_of_a_replay_is_what_the_whole_says_of_it() {
+    let whole = stdout_of(walras(&["replay", EXAMPLE]));
+    let summary = whole.lines().last().unwrap();
+    let part = |arguments: &[&str]| {
+        let text = stdout_of(walras(&[&["replay", EXAMPLE][..], arguments].concat()));
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        assert_eq!(lines.pop().as_deref(), Some(summary), "the counts are those of the whole");
+        lines
+    };
+    let changes = part(&["--changes"]);
+    assert!(!changes.is_empty() && changes.len() < whole.lines().count());
+    assert!(changes.iter().all(|line| !line.contains("no changes")), "{changes:?}");
+    let one = part(&["--pod", "checkout"]);
+    assert!(one.iter().any(|line| line.contains("checkout: limit")), "{one:?}");
+    assert!(
+        one.iter().filter(|line| line.starts_with("    ")).all(|line| line.contains("checkout"))
+    );
+    assert_eq!(part(&["--pod", "nobody"]), [""; 0]);
+    let seconds = |line: &str| line.trim().split_once(" s ").and_then(|(at, _)| at.parse().ok());
+    let late: Vec<f64> =
+        part(&["--from", "10", "--to", "20"]).iter().filter_map(|l| seconds(l)).collect();
+    assert!(!late.is_empty() && late.iter().all(|at| (10.0..=20.0).contains(at)), "{late:?}");
+    let json = stdout_of(walras(&["replay", EXAMPLE, "--json", "--changes", "--pod", "checkout"]));
+    for line in json.lines() {
+        let tick: Value = serde_json::from_str(line).unwrap();
+        let actions = tick["actions"].as_array().unwrap();
+        assert!(
+            !actions.is_empty() && actions.iter().all(|one| one["uid"] == "checkout"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_time_that_is_none_is_refused_with_its_value() {
+    for bad in ["-1", "soon", "NaN", "1e99"] {
+        let (code, _, stderr) = refusal_of(walras(&["replay", EXAMPLE, &format!("--from={bad}")]));
+        assert_eq!(code, Some(2), "{bad}");
+        assert!(stderr.contains(bad) && stderr.contains("--from"), "{stderr}");
+    }
+}
+
+#[test]
 fn the_same_file_gives_the_same_bytes() {
     for arguments in [&["replay", EXAMPLE][..], &["replay", "--json", EXAMPLE]] {
         assert_eq!(stdout_of(walras(arguments)), stdout_of(walras(arguments)));

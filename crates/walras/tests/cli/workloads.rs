@@ -61,6 +61,20 @@ fn a_port_without_certificates_is_refused() {
     let state = dir.path().display().to_string();
     let open = ["host", "--run-listen", "0.0.0.0:0", "--run-plain", "--run-state-dir", &state];
     let (code, _, stderr) = refusal_of(walras(&open));
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(stderr.contains("on the loopback interface or a socket"), "{stderr}");
+}
+
+#[test]
+fn a_daemon_that_cannot_start_runs_nothing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let config = at("host.toml");
+    std::fs::write(&config, "act = 1\n").unwrap();
+    let run = ["--run-socket", &at("run.sock"), "--run-state-dir", &at("state")];
+    let all = [&["host", "--config", &config][..], &run[..]].concat();
+    let (code, _, stderr) = refusal_of(walras(&all));
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("act: 1 is not true or false"), "{stderr}");
+    assert!(!folder.path().join("run.sock").exists() && !folder.path().join("state").exists());
 }

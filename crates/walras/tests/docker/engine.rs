@@ -71,6 +71,17 @@ impl Engine {
         self.docker(&["ps", "--all", "--format", "{{.Names}}"])
     }
 
+    /// Looks for a text in everything that Docker keeps on the disk.
+    pub(crate) fn greps_nothing(&self, text: &str) {
+        let found = Command::new("grep")
+            .args(["--recursive", "--files-with-matches", "--fixed-strings", "--text", "-e", text])
+            .arg("--devices=skip")
+            .arg(self.dir.path().join("data"))
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&found.stdout), "", "it is on the disk");
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.programs.join("usr/bin/docker"));
         command.env("DOCKER_HOST", format!("unix://{}", self.socket().display())).args(args);
@@ -88,7 +99,7 @@ impl Engine {
         let root = self.dir.path().join("image");
         fs::create_dir_all(root.join("bin")).unwrap();
         fs::copy(self.programs.join("bin/busybox"), root.join("bin/busybox")).unwrap();
-        for name in ["sh", "sleep", "cat", "echo", "touch", "true"] {
+        for name in ["sh", "sleep", "cat", "echo", "touch", "true", "false"] {
             std::os::unix::fs::symlink("busybox", root.join("bin").join(name)).unwrap();
         }
         let archive = self.dir.path().join("image.tar");
@@ -130,15 +141,26 @@ fn unmount_below(folder: &Path) {
     }
 }
 
+/// A program that `cargo xtask docker` built.
+pub(crate) fn tool(folder: &str, name: &str) -> PathBuf {
+    let tool = cache().join(folder).join(name);
+    assert!(tool.is_file(), "{} is missing; run `cargo xtask docker`", tool.display());
+    tool
+}
+
 /// What `cargo xtask docker` unpacked.
-#[expect(clippy::disallowed_methods, reason = "a test is told by xtask where its programs are")]
 fn programs() -> PathBuf {
+    let programs = cache().join("docker");
+    let there = programs.join("usr/sbin/dockerd").is_file();
+    assert!(there, "{} has no Docker; run `cargo xtask docker`", programs.display());
+    programs
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test is told by xtask where its programs are")]
+fn cache() -> PathBuf {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cache = folder("WALRAS_CACHE")
         .or_else(|| folder("XDG_CACHE_HOME").map(|base| base.join("walras")))
         .or_else(|| folder("HOME").map(|home| home.join(".cache/walras")));
-    let programs = cache.expect("HOME is set").join("docker");
-    let there = programs.join("usr/sbin/dockerd").is_file();
-    assert!(there, "{} has no Docker; run `cargo xtask docker`", programs.display());
-    programs
+    cache.expect("HOME is set")
 }

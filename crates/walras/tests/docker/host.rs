@@ -1,9 +1,9 @@
 //! `walras host` with workloads, and its client, as a user starts them.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,16 @@ use crate::engine::Engine;
 /// A daemon with workloads. It is killed with this value.
 pub(crate) struct Host {
     dir: TempDir,
+    /// For secrets that are files.
+    memory: TempDir,
     daemon: Option<Child>,
 }
 
 impl Host {
     pub(crate) fn start(engine: &Engine, more: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("walras-run-").tempdir().unwrap();
-        let mut host = Self { dir, daemon: None };
+        let memory = tempfile::Builder::new().prefix("walras-run-").tempdir_in("/dev/shm").unwrap();
+        let mut host = Self { dir, memory, daemon: None };
         host.start_again(engine, more);
         host
     }
@@ -42,6 +45,8 @@ impl Host {
             .arg(path("socket"))
             .arg("--run-docker")
             .arg(engine.socket())
+            .arg("--run-secrets-dir")
+            .arg(self.memory.path().join("secrets"))
             .args(more)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -85,14 +90,17 @@ impl Host {
     /// Applies a document, and gives what is printed.
     pub(crate) fn apply(&self, document: &str, more: &[&str]) -> String {
         let args = [&["apply", "-f", "-", "--timeout", "120"][..], more].concat();
-        let mut command = self.command(&args);
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(document.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let command = &mut self.command(&args);
+        let output = fed(command, document);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{document}{stderr}{}", self.log());
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Applies a document to a daemon that dies of it, maybe before it answers.
+    pub(crate) fn applies_and_dies(&mut self, document: &str) {
+        fed(&mut self.command(&["apply", "-f", "-"]), document);
+        self.dies();
     }
 
     /// What a command prints when all is well.
@@ -144,13 +152,86 @@ impl Host {
         found
     }
 
-    fn log(&self) -> String {
+    /// What a document is refused with.
+    pub(crate) fn refused(&self, document: &str) -> String {
+        let mut command = self.command(&["apply", "-f", "-"]);
+        let output = fed(&mut command, document);
+        assert_eq!(output.status.code(), Some(2), "it was taken: {document}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// How a command ends, and what it prints.
+    pub(crate) fn ends_with(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(args).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    }
+
+    /// What a command prints that gets this input.
+    pub(crate) fn walras_fed(&self, args: &[&str], input: &str) -> String {
+        let output = fed(&mut self.command(args), input);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// A command that goes on.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The first line that a command prints.
+    pub(crate) fn first_line(&self, child: &mut Child) -> String {
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The last value of a metric; nothing if there is none.
+    pub(crate) fn metric(&self, name: &str) -> String {
+        let address = self.logged("walras host is running", "address=");
+        let mut answer = ureq::get(format!("http://{address}/metrics")).call().unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    }
+
+    /// The port of the API with certificates.
+    pub(crate) fn api_port(&self) -> u16 {
+        let address = self.logged("the workload API is served", "address=Some(127.0.0.1:");
+        address.trim_end_matches(')').parse().unwrap()
+    }
+
+    /// What follows `key` in the last line of the log with these words and that key.
+    fn logged(&self, words: &str, key: &str) -> String {
+        let log = self.log();
+        let lines = log.lines().rev().filter(|line| line.contains(words));
+        let found = lines.filter_map(|line| line.split_once(key)).next();
+        let (_, rest) = found.unwrap_or_else(|| panic!("{key} is not in\n{log}"));
+        rest.split_whitespace().next().unwrap_or_default().to_owned()
+    }
+
+    /// Looks for a text in everything that it wrote.
+    pub(crate) fn greps_nothing(&self, text: &str) {
+        for file in self.files() {
+            let bytes = fs::read(&file).unwrap();
+            let found = bytes.windows(text.len()).any(|part| part == text.as_bytes());
+            assert!(!found, "it is in {}", file.display());
+        }
+    }
+
+    /// The program with other arguments.
+    pub(crate) fn program(args: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(args);
+        command
+    }
+
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
-        command.args(args).arg("--socket").arg(self.dir.path().join("socket"));
+        command.args(args).env("WALRAS_RUN_SOCKET", self.dir.path().join("socket"));
         command
     }
 
@@ -168,6 +249,14 @@ impl Drop for Host {
             daemon.wait().ok();
         }
     }
+}
+
+/// Runs a command with this input.
+fn fed(command: &mut Command, input: &str) -> Output {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 fn program() -> &'static Path {

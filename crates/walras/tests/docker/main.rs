@@ -9,6 +9,8 @@
 mod engine;
 #[cfg(test)]
 mod host;
+#[cfg(test)]
+mod projects;
 
 #[cfg(test)]
 mod tests {
@@ -128,9 +130,12 @@ mod tests {
         for (number, point) in points.enumerate() {
             let revision = (number + 1).to_string();
             host.restart(&engine, &["--run-fault", &point]);
-            host.apply(&with_secret("web", &revision), &[]);
-            host.dies();
+            host.applies_and_dies(&with_secret("web", &revision));
             host.start_again(&engine, &[]);
+            // Saved before anything was done, so the next daemon knows what is wanted.
+            let status = host.walras(&["status", "web", "--json"]);
+            let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+            assert_eq!(status["revision_id"], *revision, "{point}: {status}");
             // Secrets are with whoever applies: what has to be made anew asks for them.
             host.apply(&with_secret("web", &revision), &["--wait"]);
             assert_eq!(engine.containers(), "web\n", "{point}");

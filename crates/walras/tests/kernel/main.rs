@@ -16,7 +16,7 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use crate::stage::{Stage, wait_for};
+    use crate::stage::{Daemon, Stage, wait_for};
 
     #[test]
     fn a_throttled_process_gets_more_within_two_fast_ticks() {
@@ -82,6 +82,43 @@ mod tests {
             let (small, large) = (stage.weight(&small), stage.weight(&large));
             (large > 2 * small && large < 3 * small).then_some(())
         });
+        figures_of_the_machine_are_told_with_the_market(&daemon);
+        daemon.stop();
+        // Two nodes on one machine: what cannot be told apart says so.
+        let flags = ["--telemetry=without-ebpf", "--telemetry-cpus=0", "--telemetry-group=/a"];
+        let flags = [&flags[..], &["--telemetry-label=topology.kubernetes.io/zone=z1"]].concat();
+        let daemon = stage.start(&flags);
+        let told = wait_for("figures of a part of the machine", || daemon.figures());
+        assert_eq!(told["zone"], "z1");
+        let why = |name: &str| daemon.figure(name)?["unavailable"].as_str().map(str::to_owned);
+        assert_eq!(why("run_queue_latency_us").as_deref(), Some("eBPF is not set"));
+        daemon.stop();
+        let state = stage.start(&["--telemetry=off"]).state();
+        assert_eq!(state["telemetry"], false, "{state}");
+    }
+
+    fn figures_of_the_machine_are_told_with_the_market(daemon: &Daemon) {
+        let told = wait_for("rates of the machine, and a market that is congested", || {
+            let told = daemon.figures()?;
+            let rates = daemon.figure("cpu_utilization")?["value"].as_f64()? > 0.0;
+            let market = told["market"]["price"].as_f64()? > 0.0;
+            (rates && market).then_some(told)
+        });
+        assert_eq!(told["market"]["mode"], "congested");
+        // A kernel that takes no program, or not this one: one line of the log says why.
+        let refused = || daemon.log().matches("not measured").count();
+        let waits = wait_for("waits for a CPU, or why there are none", || {
+            let waits = daemon.figure("run_queue_latency_us")?;
+            (!waits["value"].is_null() || refused() > 0).then_some(waits)
+        });
+        if waits["value"].is_null() {
+            assert!(waits["unavailable"].is_string(), "{waits}");
+            assert_eq!(refused(), 1, "{}", daemon.log());
+        } else {
+            assert_eq!(waits["source"], "ebpf");
+        }
+        let metrics = daemon.get("/metrics");
+        assert!(metrics.contains("\nwalras_node_cpu_utilization{node="), "{metrics}");
     }
 
     #[test]
@@ -102,8 +139,10 @@ mod tests {
             assert!(quota >= 150_000, "it came with more than {quota}");
             (daemon.state()["slow_ticks"].as_u64()? >= 20).then_some(())
         });
-        let told = daemon.pod(&busy).unwrap();
-        assert!(told["grant_milli"].as_u64() > Some(200), "more than its right: {told}");
+        // As soon as others leave some of the machine.
+        wait_for("a grant above its right", || {
+            (daemon.pod(&busy)?["grant_milli"].as_u64()? > 200).then_some(())
+        });
     }
 
     #[test]
@@ -218,6 +257,8 @@ mod tests {
         assert_eq!(change["result"], "only_watching");
         assert_eq!(stage.quota(&web), Some(10_000));
         assert!(daemon.log().contains("only watching; would set"), "{}", daemon.log());
+        assert!(daemon.log().contains("1 workloads found; "), "{}", daemon.log());
+        assert!(daemon.log().contains("nothing is changed without --act"), "{}", daemon.log());
         assert!(daemon.stop().success());
         assert_eq!(stage.quota(&web), Some(10_000));
     }
@@ -254,10 +295,56 @@ mod tests {
         daemon.kill();
         assert!(stage.quota(&web).unwrap() > 10_000);
         drop(burner);
-        // The next one only watches, and still owes what the first one promised.
-        let daemon = stage.start(&[]);
+        let daemon = stage.start(&["--act"]);
         wait_for("the old quota", || stage.quota(&web).filter(|&quota| quota == 10_000));
         drop(daemon);
+    }
+
+    #[test]
+    fn who_only_watches_writes_nothing_after_a_crash_and_says_how_to_undo_it() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let web = stage.make("web", Some(10));
+        let burner = stage.burn(&web, 1);
+        stage.configure("");
+        let daemon = stage.start(&["--act"]);
+        wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
+        daemon.kill();
+        drop(burner);
+        let left = stage.quota(&web);
+        let daemon = stage.start(&[]);
+        let told = wait_for("word of it", || {
+            let problems = daemon.state()["problems"].to_string();
+            problems.contains("1 workloads still have what an earlier run set").then_some(problems)
+        });
+        assert!(told.contains("walras host --restore-only"), "{told}");
+        wait_for("a clearing", || (daemon.state()["slow_ticks"].as_u64()? >= 1).then_some(()));
+        assert_eq!(stage.quota(&web), left);
+        daemon.stop();
+        assert_eq!(stage.quota(&web), left);
+        let output = stage.command(&["--restore-only"]).output().unwrap();
+        assert_eq!(output.stdout, b"1 workloads have back what they came with.\n");
+        assert_eq!(stage.quota(&web), Some(10_000));
+    }
+
+    #[test]
+    fn a_check_says_who_would_be_sized_and_why_others_would_not() {
+        let Some(mut stage) = Stage::prepared() else { return };
+        let (web, empty) = (stage.make("web", Some(10)), stage.make_empty("empty"));
+        let left = stage.make("left", None);
+        stage.configure("[[rule]]\nmatch = \"left\"\nmanaged = false");
+        // Also while a daemon runs.
+        let daemon = stage.start(&[]);
+        let output = stage.command(&["--check", "--json"]).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let group = |path: &walras_cgroup::CgroupPath| {
+            let groups = told["groups"].as_array().unwrap();
+            groups.iter().find(|it| it["path"] == path.to_string()).unwrap().clone()
+        };
+        let found = group(&web);
+        assert_eq!((&found["sized"], &found["limit_milli"]), (&true.into(), &100.into()), "{told}");
+        assert_eq!(group(&empty)["because"], "there are no processes in it");
+        assert_eq!(group(&left)["because"], "it asks to be left alone, or a rule says so");
+        assert!(daemon.stop().success());
     }
 
     #[test]
@@ -286,7 +373,12 @@ mod tests {
         stage.configure("");
         let daemon = stage.start(&["--act", "--restore=false"]);
         wait_for("a larger quota", || stage.quota(&web).filter(|&quota| quota > 10_000));
-        daemon.stop();
+        let log = daemon.log_after_stop();
+        assert!(
+            log.contains("1 workloads keep what was set; `walras host --restore-only`"),
+            "{log}"
+        );
+        assert!(log.contains("\"message\":\"changed: "), "the first change is told: {log}");
         assert!(stage.quota(&web).unwrap() > 10_000);
         drop(burner);
         let daemon = stage.start(&["--act"]);

@@ -18,7 +18,7 @@ use walras_cgroup::{CgroupPath, Created, Group, Layout, Version, remove_left_beh
 use walras_core::units::Moment;
 
 /// Nothing that a test waits for takes this long, however busy the machine is.
-const DEADLINE: Duration = Duration::from_secs(90);
+const DEADLINE: Duration = Duration::from_secs(300);
 /// What the groups of these tests are called.
 const PREFIX: &[u8] = b"walras-host-test-";
 
@@ -338,6 +338,18 @@ impl Daemon {
         body
     }
 
+    /// The figures of the machine, once there are some.
+    pub(crate) fn figures(&self) -> Option<Value> {
+        let told: Value = serde_json::from_str(&self.get("/api/v1/telemetry")).ok()?;
+        told["figures"].is_array().then_some(told)
+    }
+
+    /// One of them.
+    pub(crate) fn figure(&self, name: &str) -> Option<Value> {
+        let told = self.figures()?;
+        told["figures"].as_array()?.iter().find(|figure| figure["name"] == name).cloned()
+    }
+
     /// What it tells about itself.
     pub(crate) fn state(&self) -> Value {
         serde_json::from_str(&self.get("/api/v1/state")).unwrap()
@@ -358,6 +370,13 @@ impl Daemon {
     pub(crate) fn stop(mut self) -> ExitStatus {
         self.signal("TERM");
         wait_for("the end of the daemon", || self.child.try_wait().unwrap())
+    }
+
+    /// Stops it, and says what it logged to the end.
+    pub(crate) fn log_after_stop(mut self) -> String {
+        self.signal("TERM");
+        wait_for("the end of the daemon", || self.child.try_wait().unwrap());
+        self.log()
     }
 
     /// Kills it at once.

@@ -6,7 +6,7 @@ mod stage;
 
 use serde_json::{Value, json};
 
-use self::stage::{Load, Stage, limit_in};
+use self::stage::{Agent, Load, Stage, limit_in};
 
 /// Somebody wrote this: it has the name of one pod and names another.
 fn by_hand(shop: &str) -> Value {
@@ -78,8 +78,10 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     let state: Value = serde_json::from_str(&agent.get("/api/v1/state").unwrap()).unwrap();
     assert_eq!(state["pods"].as_array().map(Vec::len), Some(3), "the old one goes on");
 
-    // Who opts out later, and who goes, loses its allocation.
+    the_machine_is_looked_at_and_labels_say_where_it_is(&stage, &agent, &state);
     let kubectl = stage.testbed.kubectl().unwrap();
+
+    // Who opts out later, and who goes, loses its allocation.
     kubectl.run(&["annotate", "pod", "web", "-n", shop, "mbcas.io/managed=false"]).unwrap();
     kubectl.run(&["delete", "pod", "typo", "-n", shop, "--wait=false"]).unwrap();
     stage.wait("the end of two allocations", || {
@@ -91,6 +93,22 @@ fn every_pod_that_wants_it_gets_an_allocation_and_nobody_is_changed() {
     assert!(metrics.contains(&labels), "{metrics}");
     agent.stop();
     assert_eq!(stage.allocations(shop), [format!("{shop}-hungry")], "stopping deletes nothing");
+}
+
+fn the_machine_is_looked_at_and_labels_say_where_it_is(
+    stage: &Stage,
+    agent: &Agent,
+    state: &Value,
+) {
+    let kubectl = stage.testbed.kubectl().unwrap();
+    let node = state["host"].as_str().unwrap();
+    kubectl.run(&["label", "node", node, "topology.kubernetes.io/rack=r7"]).unwrap();
+    stage.wait("figures of the machine, and the rack of the node", || {
+        let told: Value = serde_json::from_str(&agent.get("/api/v1/telemetry").ok()?).unwrap();
+        let measured = told["figures"][0]["value"].as_f64()?;
+        (measured > 0.0 && told["rack"] == "r7" && told["node"] == node).then_some(())
+    });
+    kubectl.run(&["label", "node", node, "topology.kubernetes.io/rack-"]).unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Tenants who write what they like to their own objects, and what that does to their neighbours.
 
 use serde_json::{Value, json};
-use walras_testbed::wait_for;
+use walras_testbed::{Spec, wait_for};
 
 use crate::installed::{Installed, PATIENCE};
 
@@ -67,4 +67,97 @@ fn what_a_tenant_claims_or_wishes_for_takes_nothing_from_its_neighbours() {
     let truth = r#"{"app":{"cpuRequestMilli":10,"cpuLimitMilli":100}}"#;
     // Put right as soon as it is resized for the first time, and left alone until then.
     assert!([Some(claim), Some(truth)].contains(&written), "{written:?}");
+}
+
+/// So many pods want more than their quota, and so many others want as much.
+const REFUSED: usize = 60;
+const OTHERS: usize = 6;
+
+fn list(items: Vec<Value>) -> Value {
+    json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}
+
+/// Runs pods in a namespace, on a node that exists in the API alone; what each of them wants.
+fn wishes(installed: &Installed, namespace: &str, count: usize) -> Value {
+    let pod = |number: usize| {
+        let mut pod = installed.pod(namespace, &format!("web-{number}"), "50m", "100m");
+        pod["spec"]["nodeName"] = "kwok-1".into();
+        pod["spec"]["nodeSelector"] = Value::Null;
+        pod
+    };
+    let kubectl = installed.testbed.kubectl().unwrap();
+    installed.namespace(namespace);
+    kubectl.apply(&list((0..count).map(pod).collect())).unwrap();
+    let running = ["get", "pods", "-n", namespace, "--field-selector=status.phase=Running"];
+    let pods = wait_for("all pods to run", PATIENCE, || {
+        let pods = kubectl.json(&running)?["items"].as_array().cloned().unwrap_or_default();
+        Ok((pods.len() == count).then_some(pods))
+    })
+    .unwrap();
+    let allocation = |pod: Value| {
+        let (name, uid) = (&pod["metadata"]["name"], &pod["metadata"]["uid"]);
+        json!({
+            "apiVersion": "allocation.mbcas.io/v1alpha1", "kind": "PodAllocation",
+            "metadata": {
+                "name": format!("{namespace}-{}", name.as_str().unwrap_or_default()),
+                "namespace": namespace, "labels": { "walras.dev/node": "kwok-1" },
+                "ownerReferences": [
+                    { "apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid },
+                ],
+            },
+            "spec": { "namespace": namespace, "podName": name, "desiredCPURequest": "50m",
+                "desiredCPULimit": "150m" },
+        })
+    };
+    list(pods.into_iter().map(allocation).collect())
+}
+
+/// The answers to all resizes in a namespace since the log had so many entries, oldest first, each
+/// with its place in the log.
+fn answers(installed: &Installed, namespace: &str, since: usize) -> Vec<(usize, Value)> {
+    let events = installed.testbed.audit().unwrap().into_iter().enumerate().skip(since);
+    let resizes = events.filter(|(_, event)| {
+        event["objectRef"]["namespace"] == namespace
+            && event["objectRef"]["subresource"] == "resize"
+    });
+    resizes.map(|(place, event)| (place, event["responseStatus"]["code"].clone())).collect()
+}
+
+#[test]
+fn a_namespace_whose_quota_is_used_up_holds_back_nobody_else() {
+    let one_a_second = [("resizesPerSecond", "1")];
+    let mut installed = Installed::prepare_on(Spec::new(1, true), &one_a_second);
+    let kubectl = installed.testbed.kubectl().unwrap();
+    let (tight, shop) = (wishes(&installed, "tight", REFUSED), wishes(&installed, "shop", OTHERS));
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": "cpu", "namespace": "tight" },
+        "spec": { "hard": { "limits.cpu": format!("{}m", 100 * REFUSED) } },
+    });
+    kubectl.apply(&quota).unwrap();
+    wait_for("the quota to count", PATIENCE, || {
+        let quota = installed.object("resourcequota", "tight", "cpu")?;
+        Ok(quota["status"]["used"]["limits.cpu"].is_string().then_some(()))
+    })
+    .unwrap();
+    installed.start_controller();
+    kubectl.apply(&tight).unwrap();
+    wait_for("the first refusal", PATIENCE, || {
+        Ok(answers(&installed, "tight", 0).iter().any(|(_, code)| *code == 403).then_some(()))
+    })
+    .unwrap();
+    let since = installed.testbed.audit().unwrap().len();
+    kubectl.apply(&shop).unwrap();
+    let granted = wait_for("the resizes of the others", PATIENCE, || {
+        let granted = answers(&installed, "shop", since);
+        Ok((granted.len() >= OTHERS).then_some(granted))
+    })
+    .unwrap();
+    assert!(granted.iter().all(|(_, code)| *code == 200), "{granted:?}");
+    // Those that stood in line before them would each have used up a second.
+    let last = granted.last().map_or(0, |(place, _)| *place);
+    let refused = answers(&installed, "tight", 0);
+    let between = refused.iter().filter(|(place, _)| (since..last).contains(place)).count();
+    assert!(between <= OTHERS, "{between} were refused before {OTHERS} were resized");
+    assert!(refused.iter().all(|(_, code)| *code == 403), "{refused:?}");
 }

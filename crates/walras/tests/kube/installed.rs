@@ -45,6 +45,8 @@ pub(crate) struct Installed {
     folder: tempfile::TempDir,
     agent: Option<Running>,
     controllers: Vec<Running>,
+    /// Where programs reach the API server, if it is not where the testbed says.
+    through: Option<SocketAddr>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -77,7 +79,8 @@ impl Installed {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let testbed = Testbed::fresh(spec).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let it = Self { testbed, folder, agent: None, controllers: Vec::new(), _turn: turn };
+        let (agent, controllers, through) = (None, Vec::new(), None);
+        let it = Self { testbed, folder, agent, controllers, through, _turn: turn };
         it.apply_manifests().unwrap();
         it.configure(settings).unwrap();
         // A pod is refused as long as there is no account for it.
@@ -99,7 +102,12 @@ impl Installed {
 
     /// Every object of the plain manifests.
     pub(crate) fn manifests(kubectl: &Kubectl) -> Result<Vec<Value>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/kubernetes");
+        Self::manifests_in(kubectl, "kubernetes")
+    }
+
+    /// Every object that a folder of `deploy` makes.
+    pub(crate) fn manifests_in(kubectl: &Kubectl, folder: &str) -> Result<Vec<Value>> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(folder);
         let folder = folder.to_str().context("a path that is text")?;
         // One document after the other.
         let args = ["create", "--dry-run=client", "-k", folder, "-o", "json"];
@@ -136,24 +144,28 @@ impl Installed {
         Ok(())
     }
 
-    /// A kubeconfig for a service account, as a pod of it would have it.
-    fn kubeconfig_of(&self, account: &str) -> Result<PathBuf> {
+    /// A kubeconfig for a service account, as a pod of it on `node` would have it.
+    fn kubeconfig_of(&self, account: &str, node: Option<&str>) -> Result<PathBuf> {
         let kubectl = self.testbed.kubectl()?;
         let mut args = vec!["create", "token", account, "-n", SYSTEM, "--duration=24h"];
-        if account == "walras-agent" {
-            args.extend(["--bound-object-kind=Node", "--bound-object-name=node-1"]);
-        }
+        args.extend(node.map(|_| "--bound-object-kind=Node"));
+        let bound = node.map(|node| format!("--bound-object-name={node}"));
+        args.extend(bound.as_deref());
         let token = kubectl.run(&args)?;
         let mut config: Value =
             serde_json::from_str(&fs::read_to_string(self.testbed.kubeconfig())?)?;
         config["users"][0]["user"] = json!({ "token": token.trim() });
+        if let Some(address) = self.through {
+            config["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
+        }
         let path = self.folder.path().join(format!("{account}.kubeconfig"));
         fs::write(&path, config.to_string())?;
         Ok(path)
     }
 
     fn spawn(&self, role: &str, number: usize, args: &[&str]) -> Running {
-        let kubeconfig = self.kubeconfig_of(&format!("walras-{role}")).unwrap();
+        let node = args.windows(2).find(|pair| pair[0] == "--node-name").map(|pair| pair[1]);
+        let kubeconfig = self.kubeconfig_of(&format!("walras-{role}"), node).unwrap();
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
@@ -176,6 +188,23 @@ impl Installed {
     pub(crate) fn start_agent(&mut self) {
         let running = self.spawn("agent", 0, &["--node-name", "node-1"]);
         self.agent = Some(running);
+    }
+
+    /// Starts the agent of another node.
+    pub(crate) fn start_agent_of(&mut self, node: &str) {
+        self.agent = Some(self.spawn("agent", 0, &["--node-name", node]));
+    }
+
+    /// Programs that are started from now on reach the API server there.
+    pub(crate) fn through(&mut self, address: SocketAddr) {
+        self.through = Some(address);
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn start_agent_with(&mut self, more: &[String]) {
+        let mut args = vec!["--node-name", "node-1"];
+        args.extend(more.iter().map(String::as_str));
+        self.agent = Some(self.spawn("agent", 0, &args));
     }
 
     /// Starts the agent anew, with a recording of what it is told.
@@ -218,6 +247,21 @@ impl Installed {
     pub(crate) fn pids(&self) -> (Option<u32>, Option<u32>) {
         let agent = self.agent.as_ref().map(|running| running.child.id());
         (agent, self.controllers.first().map(|running| running.child.id()))
+    }
+
+    /// Where the programs serve that are at work.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.agent.iter().chain(&self.controllers).map(|running| running.address).collect()
+    }
+
+    /// Makes a namespace that pods can be put into.
+    pub(crate) fn namespace(&self, name: &str) {
+        let kubectl = self.testbed.kubectl().unwrap();
+        kubectl.run(&["create", "namespace", name]).unwrap();
+        wait_for("the service account of pods", PATIENCE, || {
+            Ok(kubectl.run(&["get", "serviceaccount", "default", "-n", name]).ok())
+        })
+        .unwrap();
     }
 
     /// The first controller's metrics.

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use walras_testbed::{Image, Settings, wait_for};
 
-use crate::installed::{Installed, PATIENCE, SYSTEM};
+use crate::installed::{Installed, PATIENCE, Place, SYSTEM, get};
 
 /// Where one of our programs listens, by its manifest.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +115,53 @@ fn the_manifests_run_agent_and_controller_as_pods_that_size_others() {
     drop(held);
     let path = "jsonpath={.items[*].status.containerStatuses[*].restartCount}";
     let restarts = kubectl.run(&["get", "pods", "-n", SYSTEM, "-o", path]).unwrap();
-    assert_eq!(restarts.trim(), "0 0", "agent and controller");
+    assert_eq!(restarts.trim(), "0 0", "agent and controller\n{}", told());
+    of_direct(&installed, &pod);
+}
+
+/// The agent as it is shipped for writing control groups: it does, and can write to those of pods
+/// alone.
+fn of_direct(installed: &Installed, pod: &Place) {
+    let kubectl = installed.testbed.kubectl().unwrap();
+    let group = installed.testbed.container_cgroup(&pod.uid, &pod.container).unwrap();
+    let pods = group.ancestors().find(|folder| folder.ends_with("kubepods")).unwrap();
+    let manifests = Installed::manifests_in(&kubectl, "direct").unwrap();
+    let agent = manifests.into_iter().find(|object| object["kind"] == "DaemonSet").unwrap();
+    // Where the testbed's kubelet has them.
+    let agent = fitted(installed, agent).to_string();
+    let agent = agent.replace("/sys/fs/cgroup/kubepods.slice", pods.to_str().unwrap());
+    kubectl.apply(&serde_json::from_str(&agent).unwrap()).unwrap();
+    installed.configure(&[("actuation", "direct")]).unwrap();
+    let rollout = ["rollout", "status", "ds/walras-agent", "-n", SYSTEM, "--timeout=180s"];
+    kubectl.run(&rollout).unwrap();
+    let label = "app.kubernetes.io/component=agent";
+    let all = kubectl.json(&["get", "pods", "-n", SYSTEM, "-l", label]).unwrap();
+    let is_new = |it: &&Value| it["metadata"]["deletionTimestamp"].is_null();
+    let found = all["items"].as_array().unwrap().iter().find(is_new).unwrap();
+    let agent = installed.place(SYSTEM, found["metadata"]["name"].as_str().unwrap());
+
+    let group = installed.testbed.container_cgroup(&agent.uid, &agent.container).unwrap();
+    let processes = std::fs::read_to_string(group.join("cgroup.procs")).unwrap();
+    let process = processes.lines().next().unwrap();
+    let mounts = std::fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
+    let writable: Vec<&str> = mounts
+        .lines()
+        .filter(|line| line.contains(" - cgroup"))
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(4);
+            let (place, options) = (fields.next()?, fields.next()?);
+            options.split(',').all(|option| option != "ro").then_some(place)
+        })
+        .collect();
+    assert_eq!(writable, [pods.to_str().unwrap()], "{mounts}");
+
+    let hot = installed.run("default", "hot", "50m", "100m");
+    hot.burst(300_000, 1);
+    wait_for("a larger quota", PATIENCE, || Ok((installed.quota(&hot)? > 10_000).then_some(())))
+        .unwrap();
+    let metrics = get(([127, 0, 0, 1], AGENT.served).into(), "/metrics").unwrap();
+    let failures = metrics.lines().find(|line| line.starts_with("walras_direct_write_failures"));
+    assert!(failures.is_none_or(|line| line.ends_with(" 0")), "{failures:?}");
 }
 
 #[test]

@@ -82,6 +82,27 @@ fn allowed(installed: &Installed, account: &str) -> BTreeSet<Right> {
     rights
 }
 
+/// An agent asks for what is on its own node, and never for what is on all of them.
+fn sees_its_own_node(installed: &Installed) {
+    let user = format!("system:serviceaccount:{SYSTEM}:walras-agent");
+    for (resource, selector) in [
+        ("pods", "fieldSelector=spec.nodeName%3Dnode-1"),
+        ("podallocations", "labelSelector=walras.dev%2Fnode%3Dnode-1"),
+    ] {
+        let events = installed.testbed.audit().unwrap().into_iter();
+        let of_many = events.filter(|event| {
+            event["user"]["username"] == user.as_str()
+                && event["objectRef"]["resource"] == resource
+                && ["list", "watch"].contains(&event["verb"].as_str().unwrap_or_default())
+        });
+        let asked: Vec<String> = of_many.map(|event| text(&event["requestURI"])).collect();
+        assert!(!asked.is_empty(), "no agent asked for {resource}");
+        for uri in asked {
+            assert!(uri.contains(selector), "{uri}");
+        }
+    }
+}
+
 #[test]
 fn each_program_has_the_rights_it_uses_and_no_others() {
     let mut installed = Installed::prepare(&[("enableAgentBasedModeling", "true")]);
@@ -129,6 +150,7 @@ fn each_program_has_the_rights_it_uses_and_no_others() {
         Ok((left("walras-agent") + left("walras-controller") == 0).then_some(()))
     })
     .ok();
+    sees_its_own_node(&installed);
     for account in ["walras-agent", "walras-controller"] {
         let (used, forbidden) = asked(&installed, account);
         assert!(forbidden.is_empty(), "{account} lacks rights: {forbidden:#?}");

@@ -20,6 +20,7 @@ Examples:
   walras brain eval brain.safetensors younger.jsonl
   walras brain inspect brain.safetensors
   walras brain score --model brain.safetensors question.json
+  walras brain serve --socket /run/walras/brain.sock
   walras brain import model.pt --feature-order kubeattention --out brain.safetensors
 ";
 
@@ -28,6 +29,7 @@ Examples:
   walras brain train events.jsonl --out brain.safetensors
   walras brain train events-1.jsonl events-2.jsonl --kind trees --out trees.safetensors
   walras brain train events.jsonl --out brain.safetensors --json | jq .judgement.rmse
+  walras brain train --simulated --out brain.safetensors      the model that is built in
 
 Events are JSON lines, one for each pod that was placed (broken here):
   {\"timestamp\":\"2026-11-17T08:30:00Z\",\"event_id\":\"e1\",\"cpu_request_milli\":500,
@@ -57,6 +59,7 @@ dealt out anew.
 
 const INSPECT: &str = "\
 Examples:
+  walras brain inspect                              the model that is built in
   walras brain inspect brain.safetensors
   walras brain inspect model.ubj --feature-order kubeattention
   walras brain inspect brain.safetensors --json | jq .trained.settings
@@ -74,6 +77,7 @@ its features needs --feature-order.
 
 const SCORE: &str = "\
 Examples:
+  walras brain score question.json                  by the model that is built in
   walras brain score --model brain.safetensors question.json
   walras brain score --model none - < question.json
 
@@ -107,13 +111,20 @@ pub(super) enum BrainCommand {
     /// Score nodes for one pod, offline
     #[command(after_help = help(SCORE))]
     Score(ScoreArgs),
+    /// Score nodes for schedulers, over gRPC
+    #[cfg(feature = "run")]
+    #[command(after_help = help(super::serve::SERVE))]
+    Serve(super::serve::ServeArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct TrainArgs {
     /// Files of events, as JSON lines, the older ones first
-    #[arg(value_name = "EVENTS.jsonl", required = true)]
+    #[arg(value_name = "EVENTS.jsonl", required_unless_present = "simulated")]
     pub(super) events: Vec<PathBuf>,
+    /// Learn from what becomes of pods in the simulator, as the model that is built in did
+    #[arg(long, conflicts_with = "events")]
+    pub(super) simulated: bool,
     /// Where to write the model
     #[arg(long, value_name = "FILE")]
     pub(super) out: PathBuf,
@@ -138,9 +149,9 @@ pub(super) struct TrainArgs {
     /// Let scores rise with load where the data say so
     #[arg(long)]
     pub(super) not_monotone: bool,
-    /// What the model is called
-    #[arg(long, value_name = "TEXT", default_value = "trained by walras")]
-    pub(super) name: String,
+    /// What the model is called; how it was trained where it is not said
+    #[arg(long, value_name = "TEXT")]
+    pub(super) name: Option<String>,
     /// Write a page with plots as well
     #[arg(long, value_name = "FILE.html")]
     pub(super) report: Option<PathBuf>,
@@ -151,7 +162,7 @@ pub(super) struct TrainArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct EvalArgs {
-    /// The model
+    /// The model; embedded and embedded-trees are those that are built in
     #[arg(value_name = "MODEL")]
     pub(super) model: PathBuf,
     /// Files of events, as JSON lines, the older ones first
@@ -173,8 +184,8 @@ pub(super) struct EvalArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct InspectArgs {
-    /// The model
-    #[arg(value_name = "MODEL")]
+    /// The model; embedded and embedded-trees are those that are built in
+    #[arg(value_name = "MODEL", default_value = "embedded")]
     pub(super) model: PathBuf,
     /// The order of features, for a file that does not name them
     #[arg(long, value_enum)]
@@ -208,8 +219,8 @@ pub(super) struct ScoreArgs {
     /// The question as JSON; - is standard input
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// The model, or none for neutral answers
-    #[arg(long, value_name = "FILE|none", env = "MODEL_PATH")]
+    /// The model; embedded and embedded-trees are those that are built in, none is neutral
+    #[arg(long, value_name = "FILE|none", env = "MODEL_PATH", default_value = "embedded")]
     pub(super) model: PathBuf,
     /// The order of features, for a file that does not name them
     #[arg(long, value_enum)]

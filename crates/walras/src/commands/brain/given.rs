@@ -9,8 +9,11 @@ use walras_brain::events::{self, Event, LineError};
 use walras_brain::features::Order;
 use walras_brain::file::{self, ModelFile};
 use walras_brain::label::LabelSettings;
-use walras_brain::sha256;
+use walras_brain::train::Kind;
+use walras_brain::{embedded, embedded_bytes, sha256};
+use walras_sim::place::teach;
 
+use crate::commands::sim::threads_of;
 use crate::failure::Failure;
 
 /// Events of one or more files, one after the other.
@@ -40,7 +43,18 @@ impl Given {
                 joined.push(b'\n');
             }
         }
-        let read = events::read(&joined);
+        Self::of(&bytes, &joined, &starts)
+    }
+
+    /// What becomes of pods in the simulator, by the lesson of the models that are built in.
+    pub(super) fn simulated() -> Result<Self, Failure> {
+        let events = teach::events(&teach::SHIPPED, threads_of(None));
+        let bytes = events::written(&events).into_bytes();
+        Self::of(&bytes, &bytes, &[(1, &PathBuf::from("simulated"))])
+    }
+
+    fn of(bytes: &[u8], joined: &[u8], starts: &[(usize, &PathBuf)]) -> Result<Self, Failure> {
+        let read = events::read(joined);
         let place = |line: usize| {
             let file = starts.partition_point(|(start, _)| *start <= line);
             let (start, path) = starts[file.saturating_sub(1)];
@@ -60,7 +74,7 @@ impl Given {
             bad,
             pending: read.pending,
             replaced: read.replaced,
-            sha256: sha256(&bytes),
+            sha256: sha256(bytes),
         })
     }
 
@@ -95,8 +109,11 @@ impl Given {
     }
 }
 
-/// Reads a model of any kind.
+/// Reads a model of any kind, or takes one that is built in.
 pub(super) fn model(path: &Path, order: Option<Order>) -> Result<(ModelFile, usize), Failure> {
+    if let Some(kind) = built_in(path) {
+        return Ok((embedded(kind), embedded_bytes(kind).len()));
+    }
     let bytes = fs::read(path).map_err(|error| refused(path, &error))?;
     let read = file::read(&bytes, order);
     let read = read.map_err(|error| {
@@ -104,6 +121,15 @@ pub(super) fn model(path: &Path, order: Option<Order>) -> Result<(ModelFile, usi
         Failure::Input(format!("{}: {error}{hint}", path.display()))
     })?;
     Ok((read, bytes.len()))
+}
+
+/// The kind of model that a name stands for.
+fn built_in(path: &Path) -> Option<Kind> {
+    match path.to_str()? {
+        "embedded" => Some(Kind::Mlp),
+        "embedded-trees" => Some(Kind::Trees),
+        _ => None,
+    }
 }
 
 fn refused(path: &Path, error: &std::io::Error) -> Failure {

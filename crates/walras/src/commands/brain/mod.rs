@@ -9,6 +9,8 @@ mod import;
 mod inspect;
 mod page;
 mod score;
+#[cfg(feature = "run")]
+mod serve;
 mod tell;
 mod train;
 
@@ -25,5 +27,7 @@ pub(crate) fn run(args: BrainArgs) -> Result<(), Failure> {
         BrainCommand::Inspect(args) => inspect::run(&args),
         BrainCommand::Import(args) => import::run(&args),
         BrainCommand::Score(args) => score::run(&args),
+        #[cfg(feature = "run")]
+        BrainCommand::Serve(args) => serve::run(&args),
     }
 }

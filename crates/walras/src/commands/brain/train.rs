@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::page::Target;
 use crate::screen::{self, Look};
 
+const SIMULATED: &str = "simulator-trained: by walras, on the interference of its simulator";
 const BAR: &str = "{bar:32} {pos} of {len}, {eta} left  {msg}";
 
 /// Trains.
@@ -27,12 +28,13 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
     let report = args.report.as_deref().map(Target::new).transpose()?;
     let settings = settings(args)?;
     settings.check().map_err(|error| Failure::Input(error.to_string()))?;
-    let given = Given::read(&args.events)?;
+    let given = if args.simulated { Given::simulated()? } else { Given::read(&args.events)? };
+    let name = name(args);
     let rows = given.rows(&settings.labels);
     let trained = learn(&rows, &settings)?;
     let judgement = judge(&trained.model, &rows.rows[trained.split.test.clone()], settings.seed);
     let about = About {
-        name: args.name.clone(),
+        name: name.clone(),
         source: Source::Walras,
         calibrated: true,
         trained: Some(TrainedOn {
@@ -52,9 +54,15 @@ pub(super) fn run(args: &TrainArgs) -> Result<(), Failure> {
             trained.split.train.len(),
             rows.events
         );
-        report.write(&page::page(&args.name, &about, &judgement, &trained.rounds))?;
+        report.write(&page::page(&name, &about, &judgement, &trained.rounds))?;
     }
     print(args, &given, &rows, &trained, &judgement, bytes.len())
+}
+
+/// What the model is called: what it was trained on is part of the name.
+fn name(args: &TrainArgs) -> String {
+    let usual = if args.simulated { SIMULATED } else { "trained by walras" };
+    args.name.clone().unwrap_or_else(|| usual.to_owned())
 }
 
 fn settings(args: &TrainArgs) -> Result<TrainSettings, Failure> {

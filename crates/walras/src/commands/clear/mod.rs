@@ -77,7 +77,7 @@ fn print_text(
     look: Look,
 ) -> Result<(), Failure> {
     writeln!(output, "{}", sentence::what_happened(market, clearing, look))?;
-    if !market.pods().is_empty() {
+    if !market.workloads().is_empty() {
         writeln!(output)?;
         table::print(output, market, clearing, look)?;
         writeln!(output)?;

@@ -9,12 +9,14 @@ use crate::screen::Look;
 /// What happened, and why.
 pub(super) fn what_happened(market: &Market, clearing: &Clearing, look: Look) -> String {
     let capacity = market.terms.capacity;
-    let pods = count(market.pods().len());
+    let workloads = count(market.workloads().len());
     let story = match clearing.actual {
-        _ if market.pods().is_empty() => format!("there are no pods, so all {capacity} stay free"),
-        Mode::Uncongested => all_fits(market, clearing, &pods),
-        Mode::Congested => only_mins_fit(market, clearing, &pods),
-        Mode::Overloaded => nothing_fits(market, clearing, &pods),
+        _ if market.workloads().is_empty() => {
+            format!("there are no pods, so all {capacity} stay free")
+        }
+        Mode::Uncongested => all_fits(market, clearing, &workloads),
+        Mode::Congested => only_mins_fit(market, clearing, &workloads),
+        Mode::Overloaded => nothing_fits(market, clearing, &workloads),
     };
     let mode = look.mode(clearing.mode, &capitalised(clearing.mode.name()));
     let kept = if clearing.mode == clearing.actual {
@@ -37,14 +39,14 @@ pub(super) fn totals(market: &Market, clearing: &Clearing) -> String {
     )
 }
 
-fn all_fits(market: &Market, clearing: &Clearing, pods: &str) -> String {
+fn all_fits(market: &Market, clearing: &Clearing, workloads: &str) -> String {
     let capacity = market.terms.capacity;
     let free = capacity.saturating_sub(clearing.total_grant);
     let (asked, got) = asked_and_got(market, clearing);
-    format!("{pods} {asked} of {capacity}, so each gets {got} and {free} stay free")
+    format!("{workloads} {asked} of {capacity}, so each gets {got} and {free} stay free")
 }
 
-fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
+fn only_mins_fit(market: &Market, clearing: &Clearing, workloads: &str) -> String {
     let capacity = market.terms.capacity;
     let rest = capacity.saturating_sub(clearing.total_min);
     let (asked, _) = asked_and_got(market, clearing);
@@ -60,12 +62,12 @@ fn only_mins_fit(market: &Market, clearing: &Clearing, pods: &str) -> String {
         (Fairness::Nash, true) => format!("by weight, but no pod gets more {most}"),
     };
     format!(
-        "{pods} {asked} of {capacity}, so each keeps {kept} and the remaining {rest} are shared \
-         {rule} (fairness: {fairness})"
+        "{workloads} {asked} of {capacity}, so each keeps {kept} and the remaining {rest} are \
+         shared {rule} (fairness: {fairness})"
     )
 }
 
-fn nothing_fits(market: &Market, clearing: &Clearing, pods: &str) -> String {
+fn nothing_fits(market: &Market, clearing: &Clearing, workloads: &str) -> String {
     let capacity = market.terms.capacity;
     let mins = clearing.total_min;
     let what = if market.lends() { "needed parts of the rights" } else { "mins" };
@@ -73,7 +75,7 @@ fn nothing_fits(market: &Market, clearing: &Clearing, pods: &str) -> String {
     let has = |reason: Reason| clearing.grants.iter().any(|grant| grant.reason == reason);
     let rule = if capacity == Millicores::ZERO {
         return format!(
-            "the {what} of {pods} add up to {mins} and there is no CPU to share at all"
+            "the {what} of {workloads} add up to {mins} and there is no CPU to share at all"
         );
     } else if has(Reason::EqualSplit) {
         format!("not even {SURVIVAL_FLOOR} for each, so all get about the same")
@@ -82,13 +84,13 @@ fn nothing_fits(market: &Market, clearing: &Clearing, pods: &str) -> String {
     } else {
         format!("so every {one} is scaled down alike")
     };
-    format!("the {what} of {pods} add up to {mins} and there are only {capacity}, {rule}")
+    format!("the {what} of {workloads} add up to {mins} and there are only {capacity}, {rule}")
 }
 
-/// What the pods asked for together, and what each gets where that fits.
+/// What the workloads asked for together, and what each gets where that fits.
 fn asked_and_got(market: &Market, clearing: &Clearing) -> (String, &'static str) {
     let need = clearing.total_need;
-    let one = market.pods().len() == 1;
+    let one = market.workloads().len() == 1;
     match (market.terms.demand_capped, one) {
         (true, true) => (format!("needs {need}"), "all it needs"),
         (true, false) => (format!("need {need}"), "all it needs"),
@@ -97,11 +99,11 @@ fn asked_and_got(market: &Market, clearing: &Clearing) -> (String, &'static str)
 }
 
 fn weights_differ(market: &Market) -> bool {
-    market.pods().windows(2).any(|pair| pair[0].weight != pair[1].weight)
+    market.workloads().windows(2).any(|pair| pair[0].weight != pair[1].weight)
 }
 
-fn count(pods: usize) -> String {
-    if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
+fn count(workloads: usize) -> String {
+    if workloads == 1 { "1 pod".to_owned() } else { format!("{workloads} pods") }
 }
 
 fn capitalised(word: &str) -> String {
@@ -117,13 +119,13 @@ mod tests {
     use walras_core::profile::Profile;
     use walras_wire::market;
 
-    /// The sentence for a market of pods that each need what is given, with a min of 100m.
+    /// The sentence for a market of workloads that each need what is given, with a min of 100m.
     fn check(terms: &str, needs: &[u64]) -> String {
         check_as(&Profile::SEED, terms, needs)
     }
 
     fn check_as(profile: &Profile, terms: &str, needs: &[u64]) -> String {
-        let pods: Vec<String> = (0..)
+        let workloads: Vec<String> = (0..)
             .zip(needs)
             .map(|(uid, need)| {
                 format!(
@@ -132,7 +134,7 @@ mod tests {
                 )
             })
             .collect();
-        let json = format!("{{{terms}, \"pods\": [{}]}}", pods.join(","));
+        let json = format!("{{{terms}, \"pods\": [{}]}}", workloads.join(","));
         let market = market::read(json.as_bytes(), profile).unwrap();
         what_happened(&market, &market.clear(), Look::PLAIN)
     }

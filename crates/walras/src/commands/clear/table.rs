@@ -1,4 +1,4 @@
-//! A clearing as a table: one row per pod, however many there are.
+//! A clearing as a table: one row per workload, however many there are.
 //!
 //! Rows are laid out in blocks, so that a million of them need no more memory than a thousand. The
 //! widths of the columns are found in a first pass over all rows, so that all blocks look alike.
@@ -13,7 +13,7 @@ use comfy_table::{
 use walras_core::market::{Clearing, Grant};
 use walras_core::need::NeedFrom;
 use walras_core::units::{Millicores, Ratio};
-use walras_wire::market::{Market, Pod};
+use walras_wire::market::{Market, Workload};
 
 use crate::screen::Look;
 
@@ -35,7 +35,7 @@ pub(super) fn print(
     clearing: &Clearing,
     look: Look,
 ) -> io::Result<()> {
-    let rows = || market.granted(clearing).map(|(pod, grant)| row(market, pod, grant));
+    let rows = || market.granted(clearing).map(|(workload, grant)| row(market, workload, grant));
     let widths = fit(widths(rows()), look.width);
     let mut rows = rows();
     let mut first = true;
@@ -56,23 +56,23 @@ pub(super) fn print(
     }
 }
 
-fn row(market: &Market, pod: &Pod, grant: &Grant) -> [String; COLUMNS] {
+fn row(market: &Market, workload: &Workload, grant: &Grant) -> [String; COLUMNS] {
     [
-        pod.uid.to_string(),
-        pod.bounds.min().to_string(),
-        pod.bounds.max().to_string(),
-        pod.weight.to_string(),
+        workload.uid.to_string(),
+        workload.bounds.min().to_string(),
+        workload.bounds.max().to_string(),
+        workload.weight.to_string(),
         grant.need.to_string(),
-        made_of(pod, market.estimate(pod).from),
+        made_of(workload, market.estimate(workload).from),
         grant.amount.to_string(),
         percent(grant.cut()),
-        why(market, pod, grant),
+        why(market, workload, grant),
     ]
 }
 
 /// What a need was made of, with the figures of the input.
-fn made_of(pod: &Pod, from: NeedFrom) -> String {
-    let facts = &pod.facts;
+fn made_of(workload: &Workload, from: NeedFrom) -> String {
+    let facts = &workload.facts;
     match (from, facts.usage) {
         (NeedFrom::Given, _) => "as given".to_owned(),
         (NeedFrom::Usage, Some(usage)) => format!("{usage} used + headroom"),
@@ -84,13 +84,13 @@ fn made_of(pod: &Pod, from: NeedFrom) -> String {
     }
 }
 
-fn why(market: &Market, pod: &Pod, grant: &Grant) -> String {
-    let (right, lent) = (pod.bounds.min(), market.lent(pod));
+fn why(market: &Market, workload: &Workload, grant: &Grant) -> String {
+    let (right, lent) = (workload.bounds.min(), market.lent(workload));
     let unscaled = grant.amount == grant.need;
     if market.lends() && lent > Millicores::ZERO && unscaled {
         return format!("has a right to {right}, needs {}: {lent} are lent", grant.need);
     }
-    grant.reason.sentence(&market.bid(pod), grant, market.terms.fairness)
+    grant.reason.sentence(&market.bid(workload), grant, market.terms.fairness)
 }
 
 /// A share in percent with one decimal, where there is one.
@@ -160,20 +160,20 @@ mod tests {
     use walras_core::profile::Profile;
     use walras_wire::market;
 
-    fn market(pods: usize) -> Market {
-        let pods: Vec<String> = (0..pods)
+    fn market(workloads: usize) -> Market {
+        let workloads: Vec<String> = (0..workloads)
             .map(|uid| {
                 format!(
                     r#"{{"uid": "pod-{uid}", "demand": 1, "min_milli": 100, "max_milli": 1000}}"#
                 )
             })
             .collect();
-        let json = format!("{{\"capacity_milli\": 500, \"pods\": [{}]}}", pods.join(","));
+        let json = format!("{{\"capacity_milli\": 500, \"pods\": [{}]}}", workloads.join(","));
         market::read(json.as_bytes(), &Profile::SEED).unwrap()
     }
 
-    fn check(pods: usize, width: Option<u16>) -> String {
-        let market = market(pods);
+    fn check(workloads: usize, width: Option<u16>) -> String {
+        let market = market(workloads);
         let mut text = Vec::new();
         let look = Look { width, ..Look::PLAIN };
         print(&mut text, &market, &market.clear(), look).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pod_of_a_large_market_has_its_row() {
+    fn every_workload_of_a_large_market_has_its_row() {
         let text = check(2500, None);
         assert_eq!(text.lines().filter(|line| line.starts_with("pod-")).count(), 2500);
         assert_eq!(text.matches("allocation").count(), 1, "one heading for all blocks");

@@ -71,12 +71,12 @@ pub(super) struct Player {
     pub(super) name: String,
     child: Child,
     pub(super) group: Group,
-    /// Goes last, when nobody is in it any more.
+    /// Goes last, when it is empty.
     created: Created,
 }
 
 /// Our own groups have nothing that anybody would want back.
-struct Nobody;
+struct NotKept;
 
 // === impl Ground ===
 
@@ -207,7 +207,7 @@ impl Drop for Player {
     }
 }
 
-impl Originals for Nobody {
+impl Originals for NotKept {
     fn keep(&mut self, _: &Original) -> Result<(), Box<dyn Error + Send + Sync>> {
         Ok(())
     }
@@ -224,7 +224,7 @@ fn limit(
 }
 
 fn set(created: &Created, target: &Target) -> Result<Group, CgroupError> {
-    created.open()?.adopt(&mut Nobody)?.apply(target)?;
+    created.open()?.adopt(&mut NotKept)?.apply(target)?;
     created.open()
 }
 

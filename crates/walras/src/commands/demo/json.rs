@@ -11,7 +11,7 @@ use crate::failure::Failure;
 #[derive(Serialize)]
 pub(super) struct Document<'a> {
     pub(super) simulated: bool,
-    /// Why, where nobody asked for that.
+    /// Why, where that was not asked for.
     pub(super) because: Option<&'a str>,
     pub(super) cores: f64,
     pub(super) seconds_per_phase: u32,

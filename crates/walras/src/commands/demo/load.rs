@@ -2,7 +2,7 @@
 //!
 //! Work is CPU time that this process really uses, so that it is the same however busy the machine
 //! is. It begins at the line `go` on standard input, ends at the line `stop`, and tells what became
-//! of its requests. Where standard input ends before, whoever started it is gone, and so is it.
+//! of its requests. Where standard input ends before, its parent is gone, and it ends.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, Write};

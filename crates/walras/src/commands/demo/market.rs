@@ -114,10 +114,10 @@ fn rules(ground: &Ground, scenario: &Scenario) -> Option<AdoptRules> {
         })
     };
     Some(AdoptRules {
-        walras: Reach::Nobody,
-        docker: Reach::Nobody,
-        podman: Reach::Nobody,
-        systemd: Reach::Nobody,
+        walras: Reach::None,
+        docker: Reach::None,
+        podman: Reach::None,
+        systemd: Reach::None,
         paths: scenario.pods.iter().map(path).collect::<Option<Vec<_>>>()?,
         rules: scenario.pods.iter().map(rule).collect::<Option<Vec<_>>>()?,
         ..AdoptRules::default()

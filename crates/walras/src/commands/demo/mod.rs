@@ -39,7 +39,7 @@ pub(crate) use self::load::run as run_load;
 
 /// Under which policies the workloads run, one after the other.
 const POLICIES: [&str; 2] = ["static", "walras"];
-/// More cores than this show nothing more, and somebody else may want them.
+/// More cores than this show nothing more, and others may want them.
 const CORES_MAX: u32 = 8;
 
 /// What was seen.
@@ -48,7 +48,7 @@ pub(super) struct Trial {
     scenario: Scenario,
     before: Phase,
     after: Phase,
-    /// Whether it was simulated, and why, where nobody asked for that.
+    /// Whether it was simulated, and why, where that was not asked for.
     simulated: bool,
     because: Option<String>,
     summary: String,

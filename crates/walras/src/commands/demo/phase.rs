@@ -29,7 +29,7 @@ const STEPS_PER_SECOND: u32 = 10;
 /// Why a phase has no result.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Somebody wants it to end.
+    /// It is to end.
     Interrupted,
     /// Something does not work, in words.
     Broken(String),

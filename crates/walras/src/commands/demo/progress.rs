@@ -63,7 +63,7 @@ impl Progress {
 
 /// A line for people, beside the results.
 pub(super) fn tell(line: &str) {
-    // Nobody is left to be told if this cannot be written.
+    // There is no one to tell if this cannot be written.
     writeln!(anstream::stderr().lock(), "{line}").ok();
 }
 

@@ -1,4 +1,4 @@
-//! The same workloads in the simulator, where no cgroup can be written or nobody wants that.
+//! The same workloads in the simulator, where no cgroup can be written or that is not wanted.
 
 use walras_sim::contest::Contestant;
 use walras_sim::recording::Recorder;

@@ -17,6 +17,8 @@ Examples:
   kubectl walras top                         what pods use, need and have, by node
   kubectl walras preview                     what pods have and should have
   kubectl walras explain web-0 -n shop       why, for one pod
+  kubectl walras explain web-0 -n shop --placement
+                                             why it is on its node
   kubectl walras pause --all                 change no pod that has no mode of its own
   kubectl walras pause -n shop               the same for one namespace
   kubectl walras pause web-0 -n shop         the same for one pod
@@ -47,7 +49,11 @@ Examples:
 
 const EXPLAIN_HELP: &str = "\
 Examples:
-  kubectl walras explain web-0 -n shop";
+  kubectl walras explain web-0 -n shop
+  kubectl walras explain web-0 -n shop --placement
+
+With --placement the schedulers are asked through the API server, which takes the right to `get`
+pods/proxy where Walras is installed. They remember the placements of the last hour.";
 
 const PAUSE_HELP: &str = "\
 Examples:
@@ -64,7 +70,7 @@ Examples:
   kubectl walras resume --all
   kubectl walras resume web-0 -n shop
 
-Brings back what was said before the pause, also if that was off. Whoever was not paused with
+Brings back what was said before the pause, also if that was off. What was not paused with
 `kubectl walras pause` is not changed.";
 
 /// Walras in this cluster: what pods should have, to pause, and to go on.
@@ -117,6 +123,12 @@ pub(crate) enum PluginCommand {
     Explain {
         /// The pod
         pod: String,
+        /// Say why it is on its node: how nodes were scored when it was placed
+        #[arg(long)]
+        placement: bool,
+        /// Where Walras is installed
+        #[arg(long, value_name = "NAME", default_value = names::NAMESPACE)]
+        system_namespace: String,
     },
     /// Change nothing any more of a pod, a namespace or everybody
     #[command(after_help = PAUSE_HELP)]

@@ -1,6 +1,7 @@
-//! `kubectl walras`: shows allocations, pauses and goes on, with the rights of whoever calls it.
+//! `kubectl walras`: shows allocations, pauses and goes on, with the rights of the caller.
 
 mod cli;
+mod placement;
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -37,7 +38,11 @@ pub(crate) fn run(cli: &PluginCli) -> Result<(), Failure> {
             top(&session, system_namespace, node.as_deref(), *json)
         }
         PluginCommand::Preview { json } => preview(&session, namespace, *json),
-        PluginCommand::Explain { pod } => explain(&session, namespace, pod),
+        PluginCommand::Explain { pod, placement: true, system_namespace } => {
+            let namespace = namespace.unwrap_or_else(|| session.namespace());
+            placement::explain(&session, system_namespace, namespace, pod)
+        }
+        PluginCommand::Explain { pod, placement: false, .. } => explain(&session, namespace, pod),
         PluginCommand::Pause { whom, restore } => {
             let change = if *restore { Change::Restore } else { Change::Pause };
             apply(&session, &target(&session, whom, namespace), change)

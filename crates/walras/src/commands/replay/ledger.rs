@@ -1,16 +1,16 @@
-//! What is in force on each pod during a replay, so that people can be told what changed from what
-//! to what; and the counts for the last line.
+//! What is in force on each workload during a replay, so that people can be told what changed from
+//! what to what; and the counts for the last line.
 
 use std::collections::BTreeMap;
 
 use walras_core::node::Action;
-use walras_core::units::{Millicores, Moment, PodUid, Span};
-use walras_wire::replay::{Event, Fact, PodAdded, Ticked};
+use walras_core::units::{Millicores, Moment, Span, WorkloadUid};
+use walras_wire::replay::{Event, Fact, Ticked, WorkloadAdded};
 
 /// What is known from the facts and decisions so far.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    pods: BTreeMap<PodUid, Entry>,
+    workloads: BTreeMap<WorkloadUid, Entry>,
     totals: Totals,
     now: Moment,
 }
@@ -22,10 +22,10 @@ pub(super) struct Totals {
     pub(super) ticks: u64,
     /// Actions.
     pub(super) changes: u64,
-    /// Pods that arrived.
-    pub(super) pods: u64,
+    /// Workloads that arrived.
+    pub(super) workloads: u64,
     /// How long they were here, all together.
-    pub(super) pod_time: Span,
+    pub(super) workload_time: Span,
 }
 
 /// One value before and after an action.
@@ -60,22 +60,22 @@ impl Ledger {
     pub(super) fn fact(&mut self, fact: &Fact) {
         self.now = fact.at;
         match &fact.event {
-            Event::PodAdded(pod) => {
-                let mut entry = Entry::new(pod, fact.at);
-                match self.pods.get(&pod.uid) {
-                    // It is the same pod with other facts, and its time goes on.
+            Event::WorkloadAdded(workload) => {
+                let mut entry = Entry::new(workload, fact.at);
+                match self.workloads.get(&workload.uid) {
+                    // It is the same workload with other facts, and its time goes on.
                     Some(before) => entry.since = before.since,
-                    None => self.totals.pods += 1,
+                    None => self.totals.workloads += 1,
                 }
-                self.pods.insert(pod.uid.clone(), entry);
+                self.workloads.insert(workload.uid.clone(), entry);
             }
-            Event::PodRemoved(pod) => {
-                if let Some(entry) = self.pods.remove(&pod.uid) {
+            Event::WorkloadRemoved(workload) => {
+                if let Some(entry) = self.workloads.remove(&workload.uid) {
                     self.totals.add_time(fact.at.since(entry.since));
                 }
             }
             Event::Found(found) => {
-                if let Some(entry) = self.pods.get_mut(&found.uid) {
+                if let Some(entry) = self.workloads.get_mut(&found.uid) {
                     entry.limit = found.limit_milli;
                     entry.request = entry.request.min(found.limit_milli);
                     (entry.weight, entry.burst) = (None, Millicores::ZERO);
@@ -103,7 +103,7 @@ impl Ledger {
     /// The counts so far.
     pub(super) fn totals(&self) -> Totals {
         let mut totals = self.totals;
-        for entry in self.pods.values() {
+        for entry in self.workloads.values() {
             totals.add_time(self.now.since(entry.since));
         }
         totals
@@ -111,7 +111,7 @@ impl Ledger {
 
     fn action(&mut self, action: &Action) -> Changes {
         self.totals.changes += 1;
-        let entry = self.pods.get(&action.uid);
+        let entry = self.workloads.get(&action.uid);
         let changes = Changes {
             limit: Change { before: entry.map(|entry| entry.limit), after: action.limit },
             request: Change { before: entry.map(|entry| entry.request), after: action.request },
@@ -121,7 +121,7 @@ impl Ledger {
             },
             burst: Change { before: entry.map(|entry| entry.burst), after: action.burst },
         };
-        if let Some(entry) = self.pods.get_mut(&action.uid) {
+        if let Some(entry) = self.workloads.get_mut(&action.uid) {
             entry.limit = action.limit;
             entry.request = action.request;
             entry.weight = Some(action.weight.get());
@@ -135,16 +135,17 @@ impl Ledger {
 
 impl Totals {
     fn add_time(&mut self, span: Span) {
-        self.pod_time = Span::from_us(self.pod_time.as_us().saturating_add(span.as_us()));
+        self.workload_time = Span::from_us(self.workload_time.as_us().saturating_add(span.as_us()));
     }
 }
 
 // === impl Entry ===
 
 impl Entry {
-    fn new(pod: &PodAdded, since: Moment) -> Self {
-        let request = pod.request_milli.unwrap_or(pod.min_milli).min(pod.limit_milli);
-        let limit = pod.limit_milli;
+    fn new(workload: &WorkloadAdded, since: Moment) -> Self {
+        let request =
+            workload.request_milli.unwrap_or(workload.min_milli).min(workload.limit_milli);
+        let limit = workload.limit_milli;
         Self { since, limit, request, weight: None, burst: Millicores::ZERO }
     }
 }

@@ -3,19 +3,49 @@
 //! One line is held at a time. What was decided before a bad line is printed before the failure
 //! is told.
 
+mod chosen;
 mod ledger;
 mod text;
 
 use std::io::{BufReader, Read, Write};
+use std::path::PathBuf;
 
+use clap::Args;
+use walras_core::units::Moment;
 use walras_wire::json::Lines;
 use walras_wire::replay::{self, Fact, Replay, TickLine, Ticked};
 
+use self::chosen::Chosen;
 use self::ledger::Ledger;
-use crate::cli::ReplayArgs;
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::screen::{self, Look};
+
+/// How to replay.
+#[derive(Debug, Args)]
+pub(crate) struct ReplayArgs {
+    /// The facts as JSON lines; - is standard input
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
+    pub(crate) file: Option<PathBuf>,
+    /// Print one JSON line per tick for programs, not text for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print only ticks that change something
+    #[arg(long)]
+    pub(crate) changes: bool,
+    /// Print only what is decided and noticed about this pod, by its uid
+    #[arg(long, value_name = "UID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) pod: Option<String>,
+    /// Print nothing before this time, in seconds, as in the first column
+    #[arg(long, value_name = "SECONDS", value_parser = moment)]
+    pub(crate) from: Option<Moment>,
+    /// Print nothing after this time, in seconds, as in the first column
+    #[arg(long, value_name = "SECONDS", value_parser = moment)]
+    pub(crate) to: Option<Moment>,
+    /// Print the JSON Schema of input and output lines, and read nothing
+    #[arg(long)]
+    pub(crate) schema: bool,
+}
 
 /// Where what was decided goes.
 enum Printer {
@@ -42,9 +72,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     } else {
         Printer::Text { look: Look::of_stdout(), ledger: Box::default() }
     };
-    let outcome = replay_all(&source, input, &mut printer, &mut output);
+    let chosen = Chosen::of(args);
+    let outcome = replay_all(&source, input, &chosen, &mut printer, &mut output);
     let flushed = output.flush();
-    // Bad input is told even where nobody is left to read the output.
+    // Bad input is told even where the output is not read any more.
     outcome?;
     Ok(flushed?)
 }
@@ -52,6 +83,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
 fn replay_all(
     source: &Source,
     input: impl Read,
+    chosen: &Chosen,
     printer: &mut Printer,
     output: &mut impl Write,
 ) -> Result<(), Failure> {
@@ -63,8 +95,8 @@ fn replay_all(
             .map_err(|error| source.refused(&error))?;
         printer.fact(&fact);
         if let Some(ticked) = ticked {
-            printer.tick(output, &ticked)?;
-            // Whoever pipes facts in may be waiting for each answer.
+            printer.tick(output, &ticked, chosen)?;
+            // The writer of the facts may be waiting for each answer.
             if *source == Source::Standard {
                 output.flush()?;
             }
@@ -72,6 +104,17 @@ fn replay_all(
     }
     replay.end().map_err(|error| source.refused(&error))?;
     printer.end(output)
+}
+
+/// A time of a replay. Later than any recording is refused, so that milliseconds are exact.
+fn moment(text: &str) -> Result<Moment, String> {
+    const LATEST_S: f64 = 1e10;
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=LATEST_S).contains(seconds));
+    let seconds = seconds.ok_or_else(|| format!("must be a number from 0 to {LATEST_S}"))?;
+    #[expect(clippy::cast_possible_truncation, reason = "it is at most 1e13")]
+    #[expect(clippy::cast_sign_loss, reason = "it is not negative")]
+    let ms = (seconds * 1000.0).round() as u64;
+    Ok(Moment::from_ms(ms))
 }
 
 // === impl Printer ===
@@ -84,16 +127,27 @@ impl Printer {
         }
     }
 
-    fn tick(&mut self, output: &mut impl Write, ticked: &Ticked) -> Result<(), Failure> {
+    /// Takes note of a tick, and prints what was chosen of it.
+    fn tick(
+        &mut self,
+        output: &mut impl Write,
+        ticked: &Ticked,
+        chosen: &Chosen,
+    ) -> Result<(), Failure> {
         match self {
             Self::Json => {
-                serde_json::to_writer(&mut *output, &TickLine::new(ticked))
-                    .map_err(|error| Failure::Output(error.into()))?;
-                output.write_all(b"\n")?;
+                if let Some(ticked) = chosen.part(ticked) {
+                    serde_json::to_writer(&mut *output, &TickLine::new(&ticked))
+                        .map_err(|error| Failure::Output(error.into()))?;
+                    output.write_all(b"\n")?;
+                }
             }
             Self::Text { look, ledger } => {
                 let changes = ledger.tick(ticked);
-                output.write_all(text::tick(ticked, &changes, *look).as_bytes())?;
+                if let Some(part) = chosen.part(ticked) {
+                    let changes = chosen.changes(ticked, changes);
+                    output.write_all(text::tick(&part, &changes, *look).as_bytes())?;
+                }
             }
         }
         Ok(())

@@ -34,13 +34,17 @@ pub(super) fn tick(ticked: &Ticked, changes: &[Changes], look: Look) -> String {
 
 /// What it all came to.
 pub(super) fn summary(totals: &Totals) -> String {
-    let Totals { ticks, changes, pods, pod_time } = *totals;
-    let mut text =
-        format!("{}, {}, {}", count(ticks, "tick"), count(changes, "change"), count(pods, "pod"));
+    let Totals { ticks, changes, workloads, workload_time } = *totals;
+    let mut text = format!(
+        "{}, {}, {}",
+        count(ticks, "tick"),
+        count(changes, "change"),
+        count(workloads, "pod")
+    );
     let tenths = u128::from(changes) * HOUR_US * 10;
-    if let Some(rate) = tenths.checked_div(u128::from(pod_time.as_us())) {
+    if let Some(rate) = tenths.checked_div(u128::from(workload_time.as_us())) {
         let (whole, tenth) = (rate / 10, rate % 10);
-        text += &format!("; {whole}.{tenth} changes per pod-hour over {pod_time} of pod time");
+        text += &format!("; {whole}.{tenth} changes per pod-hour over {workload_time} of pod time");
     }
     text
 }
@@ -89,8 +93,9 @@ mod tests {
 
     #[test]
     fn the_summary_counts_in_words() {
-        let check =
-            |ticks, changes, pods, pod_time| summary(&Totals { ticks, changes, pods, pod_time });
+        let check = |ticks, changes, workloads, workload_time| {
+            summary(&Totals { ticks, changes, workloads, workload_time })
+        };
         assert_eq!(check(0, 0, 0, Span::ZERO), "no ticks, no changes, no pods");
         assert_eq!(
             check(1, 1, 1, Span::from_s(3600)),

@@ -52,7 +52,7 @@ impl Asked {
 }
 
 /// As many threads as asked for, or as the machine can run.
-pub(super) fn threads_of(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+pub(in crate::commands) fn threads_of(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     asked.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
 }
 

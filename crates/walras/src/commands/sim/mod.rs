@@ -1,12 +1,14 @@
 //! `walras sim`: runs scenarios in the simulator and tells how each policy did.
 //!
-//! `asked` finds out what is meant by what was typed, `play` runs it, `table` and `json` print what
-//! came of it. `pack` counts nodes, `tune` searches constants, and `list` lists.
+//! `asked` finds out what is meant by what was typed, `play` runs it, `table` and `json` print
+//! what came of it. `pack` counts nodes, `place` chooses them, `tune` searches constants, and
+//! `list` lists.
 
 mod asked;
 mod json;
 mod list;
 pub(crate) mod pack;
+pub(crate) mod place;
 mod play;
 mod table;
 mod tune;
@@ -14,6 +16,8 @@ mod tune;
 use std::io::Write;
 
 use walras_sim::report::{self, Chapter, words};
+
+pub(super) use self::asked::threads_of;
 
 use self::asked::Asked;
 use self::play::{Outcome, Stage};
@@ -27,6 +31,7 @@ pub(crate) fn run(args: SimArgs) -> Result<(), Failure> {
     match args.command {
         SimCommand::Run(args) if args.pack => pack::run(&args),
         SimCommand::Run(args) => simulate(&args),
+        SimCommand::Place(args) => place::run(&args),
         SimCommand::Tune(args) => tune::run(&args),
         SimCommand::List(args) => list::run(&args),
     }
@@ -37,7 +42,7 @@ fn simulate(args: &SimRunArgs) -> Result<(), Failure> {
     // A run may take minutes; what would keep its report from being written is told before.
     let target = args.report.as_deref().map(Target::new).transpose()?;
     if let Some(note) = &asked.note {
-        // Nobody is left to be told if this cannot be written.
+        // There is no one to tell if this cannot be written.
         writeln!(anstream::stderr().lock(), "{note}").ok();
     }
     let stage = Stage::new(&asked, target.is_some());

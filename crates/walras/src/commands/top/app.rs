@@ -1,7 +1,7 @@
 //! What `walras top` shows and does, without a terminal: keys and answers come in, and what has to
 //! be asked of the daemon comes out.
 
-use walras_wire::state::{Explanation, NodeState, PodState};
+use walras_wire::state::{Explanation, NodeState, WorkloadState};
 
 use super::columns::Column;
 
@@ -14,30 +14,30 @@ pub(super) struct App {
     pub(super) state: Option<NodeState>,
     /// Why there is no newer one.
     pub(super) trouble: Option<String>,
-    /// What the pods are sorted by.
+    /// What the workloads are sorted by.
     pub(super) by: Column,
     /// The largest first.
     pub(super) down: bool,
-    /// Only pods that have this in their name, kind or uid.
+    /// Only workloads that have this in their name, kind or uid.
     pub(super) filter: String,
-    /// The pod under the cursor, by uid, since rows move.
+    /// The workload under the cursor, by uid, since rows move.
     pub(super) picked: Option<String>,
     /// What is in front.
     pub(super) view: View,
     /// Whether new states are ignored.
-    pub(super) paused: bool,
+    pub(super) frozen: bool,
 }
 
 /// What is in front.
 #[derive(Debug)]
 pub(super) enum View {
     /// The table.
-    Pods,
+    Workloads,
     /// The table, while a filter is typed.
     Filtering,
-    /// Why a pod has what it has.
+    /// Why a workload has what it has.
     Story {
-        /// The pod.
+        /// The workload.
         uid: String,
         /// What was told, once it was.
         told: Option<Box<Explanation>>,
@@ -69,7 +69,7 @@ pub(super) enum Key {
 pub(super) enum Effect {
     /// Nothing but to draw.
     Draw,
-    /// Ask why this pod has what it has.
+    /// Ask why this workload has what it has.
     Explain(String),
     /// End.
     Quit,
@@ -90,8 +90,8 @@ impl App {
             down: true,
             filter: String::new(),
             picked: None,
-            view: View::Pods,
-            paused: false,
+            view: View::Workloads,
+            frozen: false,
         }
     }
 
@@ -100,7 +100,7 @@ impl App {
         match answer {
             Ok(state) => {
                 self.trouble = None;
-                if !self.paused || self.state.is_none() {
+                if !self.frozen || self.state.is_none() {
                     self.state = Some(state);
                 }
             }
@@ -108,14 +108,16 @@ impl App {
         }
     }
 
-    /// The daemon explained a pod, or refused to.
+    /// The daemon explained a workload, or refused to.
     pub(super) fn explained(&mut self, answer: Result<Explanation, String>) {
         let View::Story { uid, told, .. } = &mut self.view else {
             return;
         };
         match answer {
-            Ok(explanation) if explanation.pod.uid == *uid => *told = Some(Box::new(explanation)),
-            // An answer about a pod that is no longer looked at.
+            Ok(explanation) if explanation.workload.uid == *uid => {
+                *told = Some(Box::new(explanation))
+            }
+            // An answer about a workload that is no longer looked at.
             Ok(_) => {}
             Err(trouble) => self.trouble = Some(trouble),
         }
@@ -127,13 +129,13 @@ impl App {
             return Effect::Quit;
         }
         match &mut self.view {
-            View::Pods => self.pressed_in_pods(key),
+            View::Workloads => self.pressed_in_workloads(key),
             View::Filtering => {
                 self.pressed_in_filter(key);
                 Effect::Draw
             }
             View::Help => {
-                self.view = View::Pods;
+                self.view = View::Workloads;
                 Effect::Draw
             }
             View::Story { scroll, .. } => {
@@ -144,7 +146,7 @@ impl App {
                     Key::PageDown => *scroll = scroll.saturating_add(10),
                     Key::First => *scroll = 0,
                     Key::Enter | Key::Escape | Key::Backspace | Key::Char('q') => {
-                        self.view = View::Pods;
+                        self.view = View::Workloads;
                     }
                     Key::Last | Key::Interrupt | Key::Char(_) => {}
                 }
@@ -153,7 +155,7 @@ impl App {
         }
     }
 
-    fn pressed_in_pods(&mut self, key: Key) -> Effect {
+    fn pressed_in_workloads(&mut self, key: Key) -> Effect {
         match key {
             Key::Up | Key::Char('k') => self.step(-1),
             Key::Down | Key::Char('j') => self.step(1),
@@ -164,7 +166,7 @@ impl App {
             Key::Char('/') => self.view = View::Filtering,
             Key::Char('?' | 'h') => self.view = View::Help,
             Key::Char('r') => self.down = !self.down,
-            Key::Char('p') => self.paused = !self.paused,
+            Key::Char('f') => self.frozen = !self.frozen,
             Key::Char('<') => self.sort_by_neighbour(Column::ALL.len() - 1),
             Key::Char('>') => self.sort_by_neighbour(1),
             Key::Char('n') => self.sort_by(Column::Name),
@@ -176,8 +178,8 @@ impl App {
             Key::Escape => self.filter.clear(),
             Key::Char('q') | Key::Interrupt => return Effect::Quit,
             Key::Enter => {
-                if let Some(pod) = self.picked_pod() {
-                    let uid = pod.uid.clone();
+                if let Some(workload) = self.picked_workload() {
+                    let uid = workload.uid.clone();
                     self.view = View::Story { uid: uid.clone(), told: None, scroll: 0 };
                     return Effect::Explain(uid);
                 }
@@ -195,9 +197,9 @@ impl App {
             }
             Key::Escape => {
                 self.filter.clear();
-                self.view = View::Pods;
+                self.view = View::Workloads;
             }
-            Key::Enter => self.view = View::Pods,
+            Key::Enter => self.view = View::Workloads,
             Key::Up => self.step(-1),
             Key::Down => self.step(1),
             Key::PageUp | Key::PageDown | Key::First | Key::Last | Key::Interrupt => {}
@@ -216,52 +218,56 @@ impl App {
     }
 
     fn step(&mut self, by: isize) {
-        let pods = self.pods();
-        let Some(last) = pods.len().checked_sub(1) else {
+        let workloads = self.workloads();
+        let Some(last) = workloads.len().checked_sub(1) else {
             return;
         };
-        let place = self.place_among(&pods).saturating_add_signed(by).min(last);
-        self.picked = Some(pods[place].uid.clone());
+        let place = self.place_among(&workloads).saturating_add_signed(by).min(last);
+        self.picked = Some(workloads[place].uid.clone());
     }
 }
 
 // === impl App: queries ===
 
 impl App {
-    /// The pods that are shown, in order.
-    pub(super) fn pods(&self) -> Vec<&PodState> {
+    /// The workloads that are shown, in order.
+    pub(super) fn workloads(&self) -> Vec<&WorkloadState> {
         let words = self.filter.to_lowercase();
-        let fits = |pod: &&PodState| {
-            let text = format!("{} {} {}", pod.name, pod.kind, pod.uid).to_lowercase();
+        let fits = |workload: &&WorkloadState| {
+            let text =
+                format!("{} {} {}", workload.name, workload.kind, workload.uid).to_lowercase();
             words.split_whitespace().all(|word| text.contains(word))
         };
-        let all = self.state.iter().flat_map(|state| &state.pods);
-        let mut pods: Vec<&PodState> = all.filter(fits).collect();
-        pods.sort_by(|a, b| {
+        let all = self.state.iter().flat_map(|state| &state.workloads);
+        let mut workloads: Vec<&WorkloadState> = all.filter(fits).collect();
+        workloads.sort_by(|a, b| {
             let order = self.by.compare(a, b);
             let order = if self.down { order.reverse() } else { order };
             order.then_with(|| a.uid.cmp(&b.uid))
         });
-        pods
+        workloads
     }
 
-    /// Where the cursor is among `pods`: on the first where its pod is gone.
-    pub(super) fn place_among(&self, pods: &[&PodState]) -> usize {
+    /// Where the cursor is among `workloads`: on the first where its workload is gone.
+    pub(super) fn place_among(&self, workloads: &[&WorkloadState]) -> usize {
         let picked = self.picked.as_deref();
-        pods.iter().position(|pod| Some(pod.uid.as_str()) == picked).unwrap_or_default()
+        workloads
+            .iter()
+            .position(|workload| Some(workload.uid.as_str()) == picked)
+            .unwrap_or_default()
     }
 
-    /// The pod whose story is open.
+    /// The workload whose story is open.
     pub(super) fn open_story(&self) -> Option<&str> {
         match &self.view {
             View::Story { uid, .. } => Some(uid),
-            View::Pods | View::Filtering | View::Help => None,
+            View::Workloads | View::Filtering | View::Help => None,
         }
     }
 
-    fn picked_pod(&self) -> Option<&PodState> {
-        let pods = self.pods();
-        pods.get(self.place_among(&pods)).copied()
+    fn picked_workload(&self) -> Option<&WorkloadState> {
+        let workloads = self.workloads();
+        workloads.get(self.place_among(&workloads)).copied()
     }
 }
 
@@ -291,21 +297,21 @@ mod tests {
                 Effect::Quit => effects.push("quit".to_owned()),
             }
         }
-        let pods = app.pods();
-        let place = app.place_among(&pods);
-        let names = pods.iter().enumerate().map(|(row, pod)| {
-            if row == place { format!("[{}]", pod.name) } else { pod.name.clone() }
+        let workloads = app.workloads();
+        let place = app.place_among(&workloads);
+        let names = workloads.iter().enumerate().map(|(row, workload)| {
+            if row == place { format!("[{}]", workload.name) } else { workload.name.clone() }
         });
         names.chain(effects).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn the_busiest_pod_is_first_and_under_the_cursor() {
+    fn the_busiest_workload_is_first_and_under_the_cursor() {
         assert_eq!(check(""), "[db] web batch");
     }
 
     #[test]
-    fn the_cursor_stays_on_its_pod_when_rows_move() {
+    fn the_cursor_stays_on_its_workload_when_rows_move() {
         assert_eq!(check("down"), "db [web] batch");
         assert_eq!(check("down n"), "batch db [web]");
         assert_eq!(check("end r"), "[batch] web db");
@@ -323,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn enter_explains_the_pod_under_the_cursor_and_q_leaves_one_thing_at_a_time() {
+    fn enter_explains_the_workload_under_the_cursor_and_q_leaves_one_thing_at_a_time() {
         assert_eq!(check("down enter"), "db [web] batch explain u-web");
         assert_eq!(check("enter q q"), "[db] web batch explain u-db quit");
         assert_eq!(check("? q q"), "[db] web batch quit");
@@ -341,11 +347,11 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_screen_stands_still() {
+    fn a_frozen_screen_stands_still() {
         let mut app = App::new(String::new());
         app.told(Ok(made_up::state(&[("web", 1)])));
-        app.pressed(Key::Char('p'));
+        app.pressed(Key::Char('f'));
         app.told(Ok(made_up::state(&[])));
-        assert_eq!(app.pods().len(), 1);
+        assert_eq!(app.workloads().len(), 1);
     }
 }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use walras_core::units::Millicores;
-use walras_wire::state::{ChangeResult, PodState};
+use walras_wire::state::{ChangeResult, WorkloadState};
 
 use crate::commands::explain::{ago, moved};
 
@@ -107,18 +107,18 @@ impl Column {
     }
 
     /// What its cell says.
-    pub(super) fn text(self, pod: &PodState, now_ms: u64) -> String {
+    pub(super) fn text(self, workload: &WorkloadState, now_ms: u64) -> String {
         match self {
-            Self::Name => pod.name.clone(),
-            Self::Kind => pod.kind.clone(),
-            Self::Usage => known(pod.usage_milli),
-            Self::Need => known(pod.need_milli),
-            Self::Grant => known(pod.grant_milli),
-            Self::Request => known(Some(pod.request_milli)),
-            Self::Limit => known(Some(pod.limit_milli)),
-            Self::Throttled => pod.throttled_period_ratio.map_or("-".to_owned(), percent),
-            Self::Weight => pod.weight.to_string(),
-            Self::Change => match &pod.last_change {
+            Self::Name => workload.name.clone(),
+            Self::Kind => workload.kind.clone(),
+            Self::Usage => known(workload.usage_milli),
+            Self::Need => known(workload.need_milli),
+            Self::Grant => known(workload.grant_milli),
+            Self::Request => known(Some(workload.request_milli)),
+            Self::Limit => known(Some(workload.limit_milli)),
+            Self::Throttled => workload.throttled_period_ratio.map_or("-".to_owned(), percent),
+            Self::Weight => workload.weight.to_string(),
+            Self::Change => match &workload.last_change {
                 None => "none yet".to_owned(),
                 Some(change) => {
                     let became = match &change.result {
@@ -133,8 +133,8 @@ impl Column {
         }
     }
 
-    /// Which of two pods comes first, the smaller one.
-    pub(super) fn compare(self, a: &PodState, b: &PodState) -> Ordering {
+    /// Which of two workloads comes first, the smaller one.
+    pub(super) fn compare(self, a: &WorkloadState, b: &WorkloadState) -> Ordering {
         match self {
             Self::Name => a.name.cmp(&b.name),
             Self::Kind => a.kind.cmp(&b.kind),
@@ -144,12 +144,15 @@ impl Column {
             Self::Request => a.request_milli.cmp(&b.request_milli),
             Self::Limit => a.limit_milli.cmp(&b.limit_milli),
             Self::Throttled => {
-                let ratio = |pod: &PodState| pod.throttled_period_ratio.unwrap_or(-1.0);
+                let ratio =
+                    |workload: &WorkloadState| workload.throttled_period_ratio.unwrap_or(-1.0);
                 ratio(a).total_cmp(&ratio(b))
             }
             Self::Weight => a.weight.total_cmp(&b.weight),
             Self::Change => {
-                let at = |pod: &PodState| pod.last_change.as_ref().map(|change| change.at_ms);
+                let at = |workload: &WorkloadState| {
+                    workload.last_change.as_ref().map(|change| change.at_ms)
+                };
                 at(a).cmp(&at(b))
             }
         }

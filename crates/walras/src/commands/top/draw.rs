@@ -5,16 +5,16 @@ use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState, Wrap};
-use walras_wire::state::{Explanation, NodeState, PodState};
+use walras_wire::state::{Explanation, NodeState, WorkloadState};
 
 use super::app::{App, View};
 use super::columns::Column;
 use crate::commands::explain::{ago, changed, span};
 
-/// A pod that is throttled more than this stands out.
+/// A workload that is throttled more than this stands out.
 const THROTTLED: f64 = 0.02;
 
-const KEYS: &str = "enter explain  / filter  < > sort  r reverse  p pause  ? help  q quit";
+const KEYS: &str = "enter explain  / filter  < > sort  r reverse  f freeze  ? help  q quit";
 
 const HELP: [&str; 16] = [
     "up, down, page up, page down, home, end   move",
@@ -23,7 +23,7 @@ const HELP: [&str; 16] = [
     "<  >         sort by the column to the left or right",
     "n u e l t c  sort by name, usage, need, limit, throttled, last change",
     "r            the other way round",
-    "p            pause",
+    "f            freeze the screen; the daemon goes on",
     "q            quit",
     "",
     "usage      what it used in the last second, in thousandths of a core",
@@ -42,10 +42,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &App) {
             .areas(frame.area());
     match &app.state {
         Some(state) => head(frame, top, app, state),
-        None => nobody(frame, top, app),
+        None => no_daemon(frame, top, app),
     }
     match &app.view {
-        View::Pods | View::Filtering => pods(frame, middle, app),
+        View::Workloads | View::Filtering => workloads(frame, middle, app),
         View::Story { told, scroll, .. } => story(frame, middle, told.as_deref(), *scroll),
         View::Help => help(frame, middle),
     }
@@ -65,8 +65,8 @@ fn head(frame: &mut Frame<'_>, area: Rect, app: &App, state: &NodeState) {
         .into(),
         if state.acting { "acting".into() } else { "only watching".yellow() },
     ];
-    if app.paused {
-        who.push("  PAUSED".yellow().bold());
+    if app.frozen {
+        who.push("  FROZEN".yellow().bold());
     }
     let mode = match state.mode.as_str() {
         "uncongested" => state.mode.clone().green(),
@@ -78,7 +78,7 @@ fn head(frame: &mut Frame<'_>, area: Rect, app: &App, state: &NodeState) {
         format!(
             "  price {:.3}  pods {}  clearings {}  changes {}",
             state.price,
-            state.pods.len(),
+            state.workloads.len(),
             state.slow_ticks,
             state.changes
         )
@@ -138,7 +138,7 @@ fn cores(milli: u64) -> String {
     format!("{}.{:02}", milli / 1000, milli % 1000 / 10)
 }
 
-fn nobody(frame: &mut Frame<'_>, area: Rect, app: &App) {
+fn no_daemon(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let text = match &app.trouble {
         Some(trouble) => trouble.clone().red().bold(),
         None => format!("asking {} ...", app.base).into(),
@@ -146,15 +146,15 @@ fn nobody(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
 
-fn pods(frame: &mut Frame<'_>, area: Rect, app: &App) {
+fn workloads(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let Some(state) = &app.state else {
         return;
     };
     let columns = Column::fitting(area.width);
-    let pods = app.pods();
+    let workloads = app.workloads();
     let heading = Row::new(columns.iter().map(|column| title(*column, app)))
         .style(Style::new().add_modifier(Modifier::REVERSED));
-    let rows = pods.iter().map(|pod| row(pod, &columns, state.at_ms));
+    let rows = workloads.iter().map(|workload| row(workload, &columns, state.at_ms));
     let widths = columns.iter().map(|column| match column {
         Column::Name => Constraint::Min(column.width()),
         Column::Change => Constraint::Max(44),
@@ -170,9 +170,9 @@ fn pods(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let table = Table::new(rows, widths)
         .header(heading)
         .row_highlight_style(Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED));
-    let mut at = TableState::new().with_selected(app.place_among(&pods));
+    let mut at = TableState::new().with_selected(app.place_among(&workloads));
     frame.render_stateful_widget(table, area, &mut at);
-    if pods.is_empty() {
+    if workloads.is_empty() {
         let why = if app.filter.is_empty() { "no pods yet" } else { "no pod fits the filter" };
         let below = Rect { y: area.y.saturating_add(1), height: area.height.min(1), ..area };
         frame.render_widget(why, below);
@@ -188,9 +188,9 @@ fn title(column: Column, app: &App) -> Cell<'static> {
     aligned(format!("{}{mark}", column.title()), column)
 }
 
-fn row(pod: &PodState, columns: &[Column], now_ms: u64) -> Row<'static> {
-    let throttled = pod.throttled_period_ratio.is_some_and(|ratio| ratio > THROTTLED);
-    let cells = columns.iter().map(|column| aligned(column.text(pod, now_ms), *column));
+fn row(workload: &WorkloadState, columns: &[Column], now_ms: u64) -> Row<'static> {
+    let throttled = workload.throttled_period_ratio.is_some_and(|ratio| ratio > THROTTLED);
+    let cells = columns.iter().map(|column| aligned(column.text(workload, now_ms), *column));
     let row = Row::new(cells);
     if throttled { row.red() } else { row }
 }
@@ -202,7 +202,9 @@ fn aligned(text: String, column: Column) -> Cell<'static> {
 
 fn story(frame: &mut Frame<'_>, area: Rect, told: Option<&Explanation>, scroll: u16) {
     let (title, lines) = match told {
-        Some(told) => (format!(" {} ({}) ", told.pod.name, told.pod.uid), story_lines(told)),
+        Some(told) => {
+            (format!(" {} ({}) ", told.workload.name, told.workload.uid), story_lines(told))
+        }
         None => (" asking ".to_owned(), Vec::new()),
     };
     let text = Paragraph::new(lines)
@@ -240,9 +242,9 @@ fn foot(app: &App) -> Line<'static> {
         View::Filtering => {
             Line::from(vec!["filter: ".bold(), app.filter.clone().into(), "_".into()])
         }
-        View::Story { .. } => Line::from("up/down scroll  escape back  ctrl-c quit").dim(),
-        View::Pods | View::Help if app.filter.is_empty() => Line::from(KEYS).dim(),
-        View::Pods | View::Help => {
+        View::Story { .. } => Line::from("up/down scroll  q or escape back  ctrl-c quit").dim(),
+        View::Workloads | View::Help if app.filter.is_empty() => Line::from(KEYS).dim(),
+        View::Workloads | View::Help => {
             Line::from(vec![format!("filter: {}  ", app.filter).yellow(), KEYS.dim()])
         }
     }
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_has_the_node_its_meters_and_its_pods() {
+    fn a_screen_has_the_node_its_meters_and_its_workloads() {
         assert_eq!(
             check(&app(), 80, 9),
             "node-7  walras 1.2.3  up 5 min  profile direct  acting\n\
@@ -284,7 +286,7 @@ mod tests {
              POD                      USAGEv     NEED    GRANT   REQUEST    LIMIT   THROTTLED\n\
              db                         900m     400m     350m      350m    1000m        12 %\n\
              web                        300m     400m     350m      350m    1000m        12 %\n\
-             enter explain  / filter  < > sort  r reverse  p pause  ? help  q quit"
+             enter explain  / filter  < > sort  r reverse  f freeze  ? help  q quit"
         );
     }
 

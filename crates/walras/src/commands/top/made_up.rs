@@ -1,10 +1,10 @@
-//! A state that nobody told, for the tests beside it.
+//! A made-up state, for the tests beside it.
 
-use walras_wire::state::{NodeState, PodState};
+use walras_wire::state::{NodeState, WorkloadState};
 
-/// A node with these pods: a name and a usage each.
-pub(super) fn state(pods: &[(&str, u64)]) -> NodeState {
-    let usage_milli = pods.iter().map(|(_, usage)| usage).sum();
+/// A node with these workloads: a name and a usage each.
+pub(super) fn state(workloads: &[(&str, u64)]) -> NodeState {
+    let usage_milli = workloads.iter().map(|(_, usage)| usage).sum();
     NodeState {
         version: "1.2.3".to_owned(),
         host: "node-7".to_owned(),
@@ -31,12 +31,13 @@ pub(super) fn state(pods: &[(&str, u64)]) -> NodeState {
         failures: 0,
         problems: Vec::new(),
         notes: Vec::new(),
-        pods: pods.iter().map(|(name, usage)| pod(name, *usage)).collect(),
+        telemetry: false,
+        workloads: workloads.iter().map(|(name, usage)| workload(name, *usage)).collect(),
     }
 }
 
-fn pod(name: &str, usage_milli: u64) -> PodState {
-    PodState {
+fn workload(name: &str, usage_milli: u64) -> WorkloadState {
+    WorkloadState {
         uid: format!("u-{name}"),
         name: name.to_owned(),
         kind: "docker".to_owned(),

@@ -1,4 +1,5 @@
-//! `walras top`: a node's pods in the terminal, live; or once, as a table or as JSON.
+//! `walras top`: a node's workloads in the terminal, live; or once, as a table or as JSON. With
+//! `--node` the figures of the machine.
 //!
 //! A thread of its own asks the daemon, so that keys are answered at once however slow the network
 //! is. The terminal is given back as it was, also when something goes wrong.
@@ -25,6 +26,7 @@ use clap::Args;
 
 use crate::daemon::{DEFAULT_ADDRESS, Daemon};
 use crate::failure::Failure;
+use crate::figures;
 use crate::screen::{self, Look};
 
 #[cfg(feature = "kubernetes")]
@@ -42,9 +44,12 @@ pub(crate) struct TopArgs {
     /// Print the state once as JSON for programs
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show the figures of the machine, and not its pods: pressure, latency, disks, network
+    #[arg(long)]
+    pub(crate) node: bool,
 }
 
-/// A node without pods, for tests of whoever shows one.
+/// A node without workloads, for tests of what shows one.
 #[cfg(test)]
 pub(crate) fn made_up_state() -> NodeState {
     made_up::state(&[])
@@ -74,6 +79,9 @@ enum Wish {
 /// Shows the node until the user has seen enough.
 pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let daemon = Daemon::at(&args.address)?;
+    if args.node {
+        return node(&daemon, args);
+    }
     if args.json || args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return once(&daemon, args.json);
     }
@@ -86,6 +94,29 @@ pub(crate) fn run(args: &TopArgs) -> Result<(), Failure> {
     let ended = show(&mut terminal, &mut app, &wishes, &answers);
     ratatui::try_restore()?;
     Ok(ended?)
+}
+
+/// The figures of the machine: once, or again and again on a terminal, until it is stopped.
+fn node(daemon: &Daemon, args: &TopArgs) -> Result<(), Failure> {
+    let watch = !args.json && !args.once && io::stdout().is_terminal();
+    let (_never, nobody) = mpsc::channel::<()>();
+    loop {
+        let told = daemon.telemetry()?;
+        let mut output = screen::output();
+        if args.json {
+            serde_json::to_writer_pretty(&mut output, &told).map_err(io::Error::from)?;
+            writeln!(output)?;
+        } else {
+            let clear = if watch { figures::CLEAR } else { "" };
+            write!(output, "{clear}{}", figures::text(&told, Look::of_stdout()))?;
+        }
+        output.flush()?;
+        if !watch {
+            return Ok(());
+        }
+        // Nobody ever sends anything: this is how to wait for the next look.
+        nobody.recv_timeout(ASK_EVERY).ok();
+    }
 }
 
 fn once(daemon: &Daemon, json: bool) -> Result<(), Failure> {
@@ -159,7 +190,7 @@ fn key(event: &Event) -> Option<Key> {
     }
 }
 
-/// Asks again and again, until nobody listens.
+/// Asks again and again, until there is no receiver.
 fn ask_in_background(daemon: Daemon) -> io::Result<(Sender<Wish>, Receiver<Answer>)> {
     let (wishes, wished) = mpsc::channel();
     let (answer, answers) = mpsc::channel();

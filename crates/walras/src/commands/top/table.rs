@@ -8,7 +8,8 @@ use crate::screen::Look;
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-'));
 
-/// A sentence about the node, what is wrong with it, and a row for each pod, the busiest first.
+/// A sentence about the node, what is wrong with it, and a row for each workload, the busiest
+/// first.
 pub(crate) fn text(state: &NodeState, look: Look) -> String {
     let cores = |milli: u64| format!("{}.{:02}", milli / 1000, milli % 1000 / 10);
     let mut text = format!(
@@ -28,10 +29,10 @@ pub(crate) fn text(state: &NodeState, look: Look) -> String {
     let mut table = Table::new();
     table.load_style(STYLE);
     table.set_header(Column::ALL.map(Column::title));
-    let mut pods: Vec<_> = state.pods.iter().collect();
-    pods.sort_by(|a, b| Column::Usage.compare(b, a).then_with(|| a.uid.cmp(&b.uid)));
-    for pod in pods {
-        table.add_row(Column::ALL.map(|column| Cell::new(column.text(pod, state.at_ms))));
+    let mut workloads: Vec<_> = state.workloads.iter().collect();
+    workloads.sort_by(|a, b| Column::Usage.compare(b, a).then_with(|| a.uid.cmp(&b.uid)));
+    for workload in workloads {
+        table.add_row(Column::ALL.map(|column| Cell::new(column.text(workload, state.at_ms))));
     }
     for (column, cells) in Column::ALL.into_iter().zip(table.column_iter_mut()) {
         cells.set_padding((0, 2));

@@ -4,13 +4,17 @@
 //! checks the values.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use walras_rpc::agent::workload_spec::Spec as AnySpec;
 use walras_rpc::agent::{
-    ApplyWorkloadRequest, ContainerSpec, DesiredState, HealthCheckSpec, ManagedVolumeSpec,
-    PortMapping, ResourceLimits, RestartPolicy, VolumeMount, WorkloadSpec, WorkloadType,
+    ApplyWorkloadRequest, ComposeSpec, ContainerSpec, CustomSpec, DesiredState, HealthCheckSpec,
+    LogBounds, ManagedVolumeSpec, PortMapping, ResourceLimits, RestartPolicy, VolumeMount,
+    WorkloadSpec, WorkloadType,
 };
+
+use super::vm::Vm;
 
 /// More of a file is not read.
 const DOCUMENTS_MAX: usize = 1000;
@@ -20,7 +24,7 @@ const DOCUMENTS_MAX: usize = 1000;
 struct Document {
     id: String,
     #[serde(default)]
-    r#type: Kind,
+    r#type: Option<Kind>,
     #[serde(default)]
     revision_id: Option<String>,
     #[serde(default)]
@@ -28,11 +32,13 @@ struct Document {
     spec: Spec,
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    #[default]
     Container,
+    Compose,
+    Vm,
+    Custom,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -50,7 +56,38 @@ struct Spec {
     rollback: bool,
     #[serde(default)]
     secrets: BTreeMap<String, String>,
-    container: Container,
+    #[serde(default)]
+    secrets_as_files: bool,
+    #[serde(default)]
+    container: Option<Container>,
+    #[serde(default)]
+    compose: Option<Compose>,
+    #[serde(default)]
+    vm: Option<Vm>,
+    #[serde(default)]
+    custom: Option<Custom>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Compose {
+    #[serde(default)]
+    project_name: String,
+    #[serde(default)]
+    compose_yaml: String,
+    /// A file with it, beside the document.
+    #[serde(default)]
+    compose_file: Option<PathBuf>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Custom {
+    runtime: String,
+    #[serde(default)]
+    settings: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -77,6 +114,19 @@ struct Container {
     managed_volumes: Vec<NamedVolume>,
     #[serde(default)]
     health_check: Option<Health>,
+    #[serde(default)]
+    networks: Vec<String>,
+    #[serde(default)]
+    oci_runtime: String,
+    #[serde(default)]
+    logs: Logs,
+}
+
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+struct Logs {
+    max_bytes: i64,
+    max_files: i32,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -95,6 +145,10 @@ struct NamedVolume {
     mount_path: String,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    driver: String,
+    #[serde(default)]
+    retain_policy: String,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -115,6 +169,8 @@ struct Resources {
     memory_swap_bytes: i64,
     cpu_min_milli: i64,
     cpu_max_milli: i64,
+    weight: f64,
+    target_latency_ms: i64,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -138,11 +194,15 @@ struct Health {
     start_period_s: i32,
 }
 
-/// The requests that a text stands for.
+/// The requests that a text stands for. Files that it names are looked for in `folder`.
 ///
 /// # Errors
 /// What is wrong with it, and where.
-pub(super) fn read(text: &str, dry_run: bool) -> Result<Vec<ApplyWorkloadRequest>, String> {
+pub(super) fn read(
+    text: &str,
+    folder: &Path,
+    dry_run: bool,
+) -> Result<Vec<ApplyWorkloadRequest>, String> {
     let documents: Vec<Document> =
         serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
     if documents.is_empty() {
@@ -152,35 +212,75 @@ pub(super) fn read(text: &str, dry_run: bool) -> Result<Vec<ApplyWorkloadRequest
         let count = documents.len();
         return Err(format!("it has {count} workloads of at most {DOCUMENTS_MAX}; split it"));
     }
-    Ok(documents.into_iter().map(|document| request(document, dry_run)).collect())
+    documents.into_iter().map(|document| request(document, folder, dry_run)).collect()
 }
 
-fn request(document: Document, dry_run: bool) -> ApplyWorkloadRequest {
-    let Document { id, r#type: Kind::Container, revision_id, desired_state, spec } = document;
-    let Spec { rollback, secrets, container } = spec;
-    let revision_id = revision_id.unwrap_or_else(|| made_from(rollback, &secrets, &container));
+fn request(
+    document: Document,
+    folder: &Path,
+    dry_run: bool,
+) -> Result<ApplyWorkloadRequest, String> {
+    let Document { id, r#type: kind, revision_id, desired_state, mut spec } = document;
+    if let Some(compose) = &mut spec.compose {
+        read_file(compose, folder).map_err(|words| format!("{id}: {words}"))?;
+    }
+    let revision_id = revision_id.unwrap_or_else(|| made_from(&spec));
     let desired_state = match desired_state {
         State::Running => DesiredState::Running,
         State::Stopped => DesiredState::Stopped,
     };
-    ApplyWorkloadRequest {
+    let kind = match kind {
+        None => WorkloadType::Unspecified,
+        Some(Kind::Container) => WorkloadType::Container,
+        Some(Kind::Compose) => WorkloadType::Compose,
+        Some(Kind::Vm) => WorkloadType::Vm,
+        Some(Kind::Custom) => WorkloadType::Custom,
+    };
+    let Spec { rollback, secrets, secrets_as_files, container, compose, vm, custom } = spec;
+    let any = match (container, compose, vm, custom) {
+        (Some(container), None, None, None) => AnySpec::Container(message(container)),
+        (None, Some(compose), None, None) => AnySpec::Compose(ComposeSpec {
+            project_name: compose.project_name,
+            compose_yaml: compose.compose_yaml,
+            env: compose.env,
+        }),
+        (None, None, Some(vm), None) => AnySpec::Vm(vm.into()),
+        (None, None, None, Some(custom)) => AnySpec::Custom(CustomSpec {
+            runtime: custom.runtime,
+            settings: Some(walras_rpc::from_json(custom.settings)),
+        }),
+        (_, _, _, _) => {
+            return Err(format!("{id}: spec: say one of container, compose, vm and custom"));
+        }
+    };
+    Ok(ApplyWorkloadRequest {
         id,
-        r#type: WorkloadType::Container.into(),
+        r#type: kind.into(),
         revision_id,
         desired_state: desired_state.into(),
-        spec: Some(WorkloadSpec {
-            rollback,
-            secrets,
-            spec: Some(AnySpec::Container(message(container))),
-        }),
+        spec: Some(WorkloadSpec { rollback, secrets, secrets_as_files, spec: Some(any) }),
         dry_run,
+    })
+}
+
+/// Puts the file that a project names into it.
+fn read_file(compose: &mut Compose, folder: &Path) -> Result<(), String> {
+    let Some(file) = compose.compose_file.take() else { return Ok(()) };
+    if !compose.compose_yaml.is_empty() {
+        return Err("say compose_yaml or compose_file, and not both".to_owned());
     }
+    let file = folder.join(file);
+    compose.compose_yaml = std::fs::read_to_string(&file)
+        .map_err(|error| format!("compose_file: {}: {error}", file.display()))?;
+    Ok(())
 }
 
 /// A revision for who named none: another one whenever anything but a secret's value is another.
-fn made_from(rollback: bool, secrets: &BTreeMap<String, String>, container: &Container) -> String {
-    let names: Vec<&String> = secrets.keys().collect();
-    let text = serde_json::to_string(&(rollback, names, container));
+fn made_from(spec: &Spec) -> String {
+    let names: Vec<&String> = spec.secrets.keys().collect();
+    let Spec { rollback, secrets_as_files, container, compose, vm, custom, .. } = spec;
+    let text = (rollback, names, secrets_as_files, container, compose, vm, custom);
+    let text = serde_json::to_string(&text);
     let mut sum = 0xCBF2_9CE4_8422_2325_u64;
     for byte in text.expect("text, numbers and lists can be written").bytes() {
         sum = (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
@@ -189,8 +289,7 @@ fn made_from(rollback: bool, secrets: &BTreeMap<String, String>, container: &Con
 }
 
 fn message(container: Container) -> ContainerSpec {
-    let Resources { cpu_shares, memory_bytes, memory_swap_bytes, cpu_min_milli, cpu_max_milli } =
-        container.resources;
+    let limits = container.resources;
     ContainerSpec {
         image: container.image,
         command: container.command,
@@ -215,11 +314,13 @@ fn message(container: Container) -> ContainerSpec {
             })
             .collect(),
         resources: Some(ResourceLimits {
-            cpu_shares,
-            memory_bytes,
-            memory_swap_bytes,
-            cpu_min_milli,
-            cpu_max_milli,
+            cpu_shares: limits.cpu_shares,
+            memory_bytes: limits.memory_bytes,
+            memory_swap_bytes: limits.memory_swap_bytes,
+            cpu_min_milli: limits.cpu_min_milli,
+            cpu_max_milli: limits.cpu_max_milli,
+            weight: limits.weight,
+            target_latency_ms: limits.target_latency_ms,
         }),
         restart_policy: Some(RestartPolicy {
             policy: container.restart_policy.policy,
@@ -229,10 +330,12 @@ fn message(container: Container) -> ContainerSpec {
         managed_volumes: container
             .managed_volumes
             .into_iter()
-            .map(|NamedVolume { name, mount_path, read_only }| ManagedVolumeSpec {
-                name,
-                mount_path,
-                read_only,
+            .map(|volume| ManagedVolumeSpec {
+                name: volume.name,
+                mount_path: volume.mount_path,
+                read_only: volume.read_only,
+                driver: volume.driver,
+                retain_policy: volume.retain_policy,
                 ..Default::default()
             })
             .collect(),
@@ -243,12 +346,40 @@ fn message(container: Container) -> ContainerSpec {
             retries: health.retries,
             start_period_s: health.start_period_s,
         }),
+        networks: container.networks,
+        oci_runtime: container.oci_runtime,
+        logs: Some(LogBounds {
+            max_bytes: container.logs.max_bytes,
+            max_files: container.logs.max_files,
+        }),
+        ..Default::default()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str, dry_run: bool) -> Result<Vec<ApplyWorkloadRequest>, String> {
+        super::read(text, Path::new("."), dry_run)
+    }
+
+    #[test]
+    fn a_project_may_name_its_file_and_a_custom_workload_its_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("c.yaml"), "services: {a: {image: x}}").unwrap();
+        let text = "id: shop\nspec: {compose: {compose_file: c.yaml, env: {A: b}}}";
+        let of = |text: &str| super::read(text, dir.path(), false);
+        let read = of(text).unwrap().remove(0);
+        let request = walras_run::request(read.clone()).unwrap();
+        assert_eq!(request.spec.work.kind().name(), "compose");
+        std::fs::write(dir.path().join("c.yaml"), "services: {a: {image: y}}").unwrap();
+        assert_ne!(of(text).unwrap()[0].revision_id, read.revision_id);
+        assert!(of(&text.replace("c.yaml", "d.yaml")).unwrap_err().contains("d.yaml"));
+        let custom = "id: aa\nspec: {custom: {runtime: wasm, settings: {n: 1}}}";
+        let request = walras_run::request(of(custom).unwrap().remove(0)).unwrap();
+        assert_eq!(request.spec.work.kind().name(), "custom");
+    }
 
     #[test]
     fn several_documents_of_yaml_or_json_are_read() {
@@ -280,7 +411,10 @@ mod tests {
         for (text, expected) in [
             ("id: a\nspec: {container: {image: x, memroy: 1}}", "memroy"),
             ("id: a\nspec: {container: {}}", "image"),
-            ("id: a\ntype: vm\nspec: {container: {image: x}}", "vm"),
+            ("id: a\nspec: {container: {image: x, gpus: all}}", "gpus"),
+            ("id: a\nspec: {}", "say one of"),
+            ("id: a\nspec: {container: {image: x}, compose: {}}", "say one of"),
+            ("id: a\ntype: pod\nspec: {container: {image: x}}", "pod"),
             ("id: a\ndesired_state: on\nspec: {container: {image: x}}", "on"),
             ("", "no workload"),
         ] {

@@ -1,28 +1,30 @@
-//! `walras apply`, `delete`, `status`, `list`, `actions`, `health`, `drain` and `certs`: what a
-//! person asks of a host that runs workloads. Reads, asks, prints.
+//! `walras apply`, `delete`, `status`, `list`, `actions`, `logs`, `exec`, `health`, `drain` and
+//! `certs`: what a person asks of a host that runs workloads. Reads, asks, prints.
 
+mod apply;
 mod certs;
 mod document;
 mod show;
 mod start;
+mod talk;
+mod vm;
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
-use walras_rpc::agent::{ActualState, DesiredState, ListActionsRequest, WorkloadStatus};
+use walras_rpc::agent::ListActionsRequest;
 use walras_rpc::{CallError, Client, Code, Refused, Target, TlsFolder};
 
 use crate::failure::Failure;
-use crate::input::Source;
 use crate::run_cli::{
-    ActionsArgs, ApplyArgs, DeleteArgs, DrainArgs, HostChoice, ListArgs, RunCommand, StatusArgs,
+    ActionsArgs, DeleteArgs, DrainArgs, HostChoice, ListArgs, RunCommand, StatusArgs,
 };
 use crate::screen;
 
-pub(crate) use start::start;
+pub(crate) use start::{options, start};
 
-/// How often a state is asked for while somebody waits.
+/// How often a state is asked for while the user waits.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// Runs one command.
@@ -30,84 +32,16 @@ pub(crate) fn run(command: RunCommand) -> Result<(), Failure> {
     let asking = Builder::new_current_thread().enable_all().build();
     let asking = asking.map_err(|error| Failure::Machine(error.to_string()))?;
     match command {
-        RunCommand::Apply(args) => asking.block_on(apply(args)),
+        RunCommand::Apply(args) => asking.block_on(apply::run(args)),
         RunCommand::Delete(args) => asking.block_on(delete(args)),
         RunCommand::Status(args) => asking.block_on(status(args)),
         RunCommand::List(args) => asking.block_on(list(args)),
         RunCommand::Actions(args) => asking.block_on(actions(args)),
+        RunCommand::Logs(args) => asking.block_on(talk::logs(args)),
+        RunCommand::Exec(args) => asking.block_on(talk::exec(args)),
         RunCommand::Health(args) => asking.block_on(health(args)),
         RunCommand::Drain(args) => asking.block_on(drain(args)),
         RunCommand::Certs(args) => certs::run(args.command),
-    }
-}
-
-async fn apply(args: ApplyArgs) -> Result<(), Failure> {
-    let source = Source::named(&args.file);
-    let mut text = String::new();
-    let mut input = source.open("walras apply -f web.yaml")?;
-    let read = input.read_to_string(&mut text);
-    read.map_err(|error| Failure::Input(format!("{source}: {error}")))?;
-    let requests = document::read(&text, args.dry_run);
-    let requests = requests.map_err(|words| Failure::Input(format!("{source}: {words}")))?;
-    let mut client = connect(&args.host).await?;
-    let mut told = Vec::new();
-    let mut refused = Vec::new();
-    for request in requests {
-        let (id, revision) = (request.id.clone(), request.revision_id.clone());
-        match client.apply(request).await {
-            Ok(response) => told.push((revision, response)),
-            Err(error) if error.code == Code::Unreachable => return Err(failure(error)),
-            Err(error) => refused.push(format!("{id}: {error}")),
-        }
-    }
-    let mut waited = Vec::new();
-    if args.wait {
-        let deadline = Instant::now() + Duration::from_secs(args.timeout);
-        for (revision, response) in &mut told {
-            if let Some(status) = response.status.take() {
-                let (status, failed) = settled(&mut client, status, revision, deadline).await?;
-                response.status = Some(status);
-                waited.extend(failed);
-            }
-        }
-    }
-    let mut output = screen::output();
-    show::applied(&mut output, &told, args.json)?;
-    output.flush()?;
-    if !refused.is_empty() {
-        return Err(Failure::Input(refused.join("\nerror: ")));
-    }
-    if waited.is_empty() { Ok(()) } else { Err(Failure::Machine(waited.join("\nerror: "))) }
-}
-
-/// Waits until a workload is what was wanted. Gives its last state, and why it is not that.
-async fn settled(
-    client: &mut Client,
-    mut status: WorkloadStatus,
-    revision: &str,
-    deadline: Instant,
-) -> Result<(WorkloadStatus, Option<String>), Failure> {
-    loop {
-        let wanted = match status.desired_state() {
-            DesiredState::Stopped => ActualState::Stopped,
-            DesiredState::Running | DesiredState::Unspecified => ActualState::Running,
-        };
-        let words = format!("{}: {}", status.id, status.message);
-        if status.metadata.get("failed_revision").is_some_and(|failed| failed == revision)
-            || status.actual_state() == ActualState::Failed
-        {
-            return Ok((status, Some(words)));
-        }
-        // What ran once and ended well has done what was wanted.
-        let completed = status.message.starts_with("completed");
-        if status.revision_id == revision && (status.actual_state() == wanted || completed) {
-            return Ok((status, None));
-        }
-        if Instant::now() >= deadline {
-            return Ok((status, Some(format!("time ran out; {words}"))));
-        }
-        tokio::time::sleep(ASK_EVERY).await;
-        status = client.status(&status.id).await.map_err(failure)?;
     }
 }
 
@@ -140,13 +74,28 @@ async fn delete(args: DeleteArgs) -> Result<(), Failure> {
 
 async fn status(args: StatusArgs) -> Result<(), Failure> {
     let mut client = connect(&args.host).await?;
-    let mut found = Vec::new();
-    for id in &args.ids {
-        found.push(client.status(id).await.map_err(failure)?);
+    let mut told = Vec::new();
+    loop {
+        let mut found = Vec::new();
+        for id in &args.ids {
+            found.push(client.status(id).await.map_err(failure)?);
+        }
+        // When the runtime last answered is another time at every look.
+        let now: Vec<_> = found
+            .iter()
+            .map(|it| (it.actual_state, it.message.clone(), it.revision_id.clone()))
+            .collect();
+        if now != told {
+            let mut output = screen::output();
+            show::statuses(&mut output, &found, args.json)?;
+            output.flush()?;
+        }
+        if !args.watch {
+            return Ok(());
+        }
+        told = now;
+        tokio::time::sleep(ASK_EVERY).await;
     }
-    let mut output = screen::output();
-    show::statuses(&mut output, &found, args.json)?;
-    Ok(output.flush()?)
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {

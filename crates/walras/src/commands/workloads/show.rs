@@ -4,12 +4,15 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, TableStyle};
 use serde::Serialize;
-use walras_rpc::agent::{AgentAction, ApplyWorkloadResponse, HealthCheckResponse, WorkloadStatus};
+use walras_rpc::agent::{AgentAction, HealthCheckResponse, WorkloadStatus};
+
+use super::apply::Outcome;
 
 /// A status as JSON has it. Names are those of the API, without their prefixes.
 #[derive(Serialize)]
 struct StatusJson<'a> {
     id: &'a str,
+    r#type: String,
     revision_id: &'a str,
     desired_state: &'a str,
     actual_state: &'a str,
@@ -21,6 +24,8 @@ struct StatusJson<'a> {
 
 #[derive(Serialize)]
 struct AppliedJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'a str>,
     applied: bool,
     skipped: bool,
     message: &'a str,
@@ -52,14 +57,21 @@ struct HealthJson<'a> {
     quarantined: u32,
 }
 
-/// What came of an apply, with the revision of each that was applied.
+/// What came of an apply, on one host or on several.
 pub(super) fn applied(
     output: &mut impl Write,
-    told: &[(String, ApplyWorkloadResponse)],
+    outcomes: &[Outcome],
     as_json: bool,
 ) -> io::Result<()> {
+    let all = || {
+        outcomes.iter().flat_map(|outcome| {
+            let host = outcome.host.as_deref();
+            outcome.told.iter().map(move |(revision, response)| (host, revision, response))
+        })
+    };
     if as_json {
-        let all = told.iter().map(|(revision_id, response)| AppliedJson {
+        let all = all().map(|(host, revision_id, response)| AppliedJson {
+            host,
             applied: response.applied,
             skipped: response.skipped,
             message: &response.message,
@@ -68,12 +80,19 @@ pub(super) fn applied(
         });
         return json(output, &all.collect::<Vec<_>>());
     }
-    let rows = told.iter().map(|(revision, response)| {
+    let rows = all().map(|(host, revision, response)| {
         let status = response.status.clone().unwrap_or_default();
         let state = state(&status).to_owned();
-        [status.id, revision.clone(), state, response.message.clone(), status.message]
+        let row = [status.id, revision.clone(), state, response.message.clone(), status.message];
+        (host.unwrap_or_default().to_owned(), row)
     });
-    table(output, ["ID", "REVISION", "STATE", "WHAT", "HOW IT IS"], rows)
+    if outcomes.iter().all(|outcome| outcome.host.is_none()) {
+        let rows = rows.map(|(_, row)| row);
+        return table(output, ["ID", "REVISION", "STATE", "WHAT", "HOW IT IS"], rows);
+    }
+    let rows =
+        rows.map(|(host, [id, revision, state, what, how])| [host, id, revision, state, what, how]);
+    table(output, ["HOST", "ID", "REVISION", "STATE", "WHAT", "HOW IT IS"], rows)
 }
 
 /// The workloads of a host.
@@ -90,9 +109,10 @@ pub(super) fn list(
     }
     let rows = found.iter().map(|status| {
         let (desired, actual) = (desired(status).to_owned(), state(status).to_owned());
-        [status.id.clone(), status.revision_id.clone(), desired, actual, status.message.clone()]
+        let (id, revision) = (status.id.clone(), status.revision_id.clone());
+        [id, kind(status), revision, desired, actual, status.message.clone()]
     });
-    table(output, ["ID", "REVISION", "WANTED", "STATE", "HOW IT IS"], rows)
+    table(output, ["ID", "TYPE", "REVISION", "WANTED", "STATE", "HOW IT IS"], rows)
 }
 
 /// A few workloads with everything that is told of them.
@@ -187,6 +207,7 @@ pub(super) fn health(
 fn status_json(status: &WorkloadStatus) -> StatusJson<'_> {
     StatusJson {
         id: &status.id,
+        r#type: kind(status),
         revision_id: &status.revision_id,
         desired_state: desired(status),
         actual_state: state(status),
@@ -199,6 +220,10 @@ fn status_json(status: &WorkloadStatus) -> StatusJson<'_> {
 
 fn state(status: &WorkloadStatus) -> &'static str {
     status.actual_state().as_str_name().trim_start_matches("ACTUAL_STATE_")
+}
+
+fn kind(status: &WorkloadStatus) -> String {
+    status.r#type().as_str_name().trim_start_matches("WORKLOAD_TYPE_").to_lowercase()
 }
 
 fn desired(status: &WorkloadStatus) -> &'static str {

@@ -1,33 +1,36 @@
 //! `walras telemetry`: the figures of this machine, once or again and again.
 //!
 //! It looks by itself and asks no daemon, so it works where none runs; `walras top` is about the
-//! pods of one that does. It changes nothing. Programs are in the kernel only while it runs.
+//! pods of one that does, and `daemon` looks beside one. It changes nothing. Programs are in the
+//! kernel only while it runs.
+
+pub(crate) mod daemon;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use walras_cgroup::{CgroupPath, allow_open_files};
 use walras_core::units::Moment;
 use walras_telemetry::cpu_set::CpuSet;
 use walras_telemetry::ebpf::{ProbeOptions, Probes};
-use walras_telemetry::export::prometheus;
+use walras_telemetry::export::{prometheus, served_as};
 use walras_telemetry::metadata::{Metadata, Said};
 use walras_telemetry::metric::Metric;
-use walras_telemetry::reading::{Reading, Unavailable};
+use walras_telemetry::reading::Unavailable;
 use walras_telemetry::sampler::{Roots, Sampler, Scope};
 use walras_telemetry::snapshot::Snapshot;
-use walras_wire::telemetry::{Drops, Figure, NodeTelemetry, VERSION};
+use walras_telemetry::watch::unix_ms;
+use walras_wire::telemetry::{Drops, Figure, MarketSaid, NodeTelemetry, VERSION};
 
 use crate::failure::Failure;
+use crate::figures::{self, CLEAR};
 use crate::screen::{self, Look};
 
 /// Control groups are kept open, a few files for each.
 const OPEN_FILES: u64 = 16_384;
-/// Clears a terminal, and goes to its first line.
-const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 const TELEMETRY_HELP: &str = "\
 Examples:
@@ -104,6 +107,7 @@ pub(crate) fn run(args: &TelemetryArgs) -> Result<(), Failure> {
         group: args.group.clone(),
         disks: named(&args.disks),
         interfaces: named(&args.interfaces),
+        own_network: false,
     };
     let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
     let metadata = Metadata::of(&Said::default(), &labels);
@@ -139,7 +143,8 @@ fn print(args: &TelemetryArgs, snapshot: &Snapshot) -> Result<(), Failure> {
         if args.watch && io::stdout().is_terminal() {
             output.write_all(CLEAR.as_bytes())?;
         }
-        output.write_all(text(snapshot, Look::of_stdout()).as_bytes())?;
+        let told = message(snapshot, unix_ms());
+        output.write_all(figures::text(&told, Look::of_stdout()).as_bytes())?;
     }
     Ok(output.flush()?)
 }
@@ -151,6 +156,8 @@ fn message(snapshot: &Snapshot, now_unix_ms: u64) -> NodeTelemetry {
         let figure = snapshot.figure(metric);
         Figure {
             name: metric.name().to_owned(),
+            metric: served_as(metric).to_owned(),
+            about: metric.about().to_owned(),
             unit: metric.unit().to_owned(),
             feature: metric.is_feature(),
             value: figure.reading.value(),
@@ -173,57 +180,21 @@ fn message(snapshot: &Snapshot, now_unix_ms: u64) -> NodeTelemetry {
         rack: snapshot.place.rack.clone(),
         figures: Metric::ALL.map(figure).into(),
         drops: drops.collect(),
-    }
-}
-
-/// A snapshot for people.
-fn text(snapshot: &Snapshot, look: Look) -> String {
-    let over = snapshot.over.map(|over| over.as_us() / 1000).unwrap_or_default();
-    let mut text = format!(
-        "{}  {}\n\n",
-        look.heading(&snapshot.node),
-        look.aside(&format!("rates over {over} ms"))
-    );
-    for metric in Metric::ALL {
-        let figure = snapshot.figure(metric);
-        let (value, source) = match figure.reading {
-            Reading::Measured(value) => (format!("{:>12} {}", short(value), metric.unit()), true),
-            Reading::Unavailable(why) => (look.aside(&format!("{:>12} {why}", "-")), false),
-        };
-        let source = if source { look.aside(&figure.source.to_string()) } else { String::new() };
-        let line = format!("{:<26}{value:<24}  {source}", metric.name());
-        text += line.trim_end();
-        text += "\n";
-    }
-    for drops in &snapshot.drops {
-        text += &format!("  dropped: {:<15}{:>12} 1/s\n", drops.reason, short(drops.per_second));
-    }
-    text
-}
-
-/// A number with as many places as tell something.
-fn short(value: f64) -> String {
-    if value == 0.0 {
-        "0".to_owned()
-    } else if value < 10.0 {
-        format!("{value:.3}")
-    } else {
-        format!("{value:.0}")
+        market: snapshot.market.map(|market| MarketSaid {
+            price: market.price,
+            mode: market.mode.name().to_owned(),
+            lent_milli: market.lent.get(),
+        }),
     }
 }
 
 fn tell(message: &str) {
-    // Nobody is left to be told if this cannot be written.
+    // There is no one to tell if this cannot be written.
     writeln!(anstream::stderr().lock(), "walras telemetry: {message}").ok();
 }
 
 fn since(start: Instant) -> Moment {
     Moment::from_us(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX))
-}
-
-fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn host_name() -> String {
@@ -249,6 +220,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use walras_telemetry::reading::Reading;
     use walras_telemetry::snapshot::Source;
 
     fn made_up() -> Snapshot {
@@ -257,19 +229,6 @@ mod tests {
         snapshot.set(Metric::CpuUtilization, Reading::Measured(0.25), Source::ProcStat);
         snapshot.set(Metric::DiskOperations, Reading::Measured(1234.4), Source::ProcDiskstats);
         snapshot
-    }
-
-    #[test]
-    fn people_see_the_number_or_the_reason() {
-        let text = text(&made_up(), Look::PLAIN);
-        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
-        assert_eq!(
-            line("cpu_utilization").split_whitespace().collect::<Vec<_>>(),
-            ["cpu_utilization", "0.250", "ratio", "/proc/stat"]
-        );
-        assert!(line("disk_iops").contains(" 1234 1/s"), "{text}");
-        let words = "- this hardware shows no cache counters of the CPU";
-        assert!(line("l3_cache_miss_rate").ends_with(words), "{text}");
     }
 
     #[test]

@@ -1,0 +1,148 @@
+//! Everything is killed at random under load, and nothing is lost.
+//!
+//! Two minutes, or as many as WALRAS_FAULT_MINUTES says; `faults` is more of it, by command. The
+//! seed is printed; WALRAS_FAULT_SEED
+//! repeats it, as far as a machine repeats anything. Afterwards every pod is as it was started,
+//! every allocation is applied again within a minute, what the kernel enforces is what the pod
+//! says, and the audit log has no resize that breaks a rule.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use walras_core::rng::Rng;
+use walras_kube::pod::millicores;
+use walras_testbed::wait_for;
+
+use crate::installed::{Installed, PATIENCE, Place};
+
+/// Patches of one pod are this far apart, less what clocks and logs differ by.
+const APART_MS: i64 = 4_900;
+
+fn number(variable: &str) -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a test has no configuration loader")]
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+#[derive(Debug)]
+enum Fault {
+    Agent,
+    Controller,
+    ApiServer,
+    Kubelet,
+}
+
+impl Fault {
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.below(4) {
+            0 => Self::Agent,
+            1 => Self::Controller,
+            2 => Self::ApiServer,
+            _ => Self::Kubelet,
+        }
+    }
+
+    /// Breaks it, waits so long, and mends it.
+    #[expect(clippy::disallowed_methods, reason = "an outage lasts")]
+    fn strike(&self, installed: &mut Installed, outage: Duration) {
+        match self {
+            Self::Agent => {
+                installed.kill_agent();
+                std::thread::sleep(outage);
+                installed.start_agent();
+            }
+            Self::Controller => {
+                installed.kill_controller();
+                std::thread::sleep(outage);
+                installed.start_controller();
+            }
+            Self::ApiServer => {
+                installed.testbed.stop_api_server().unwrap();
+                std::thread::sleep(outage);
+                installed.testbed.start_api_server().unwrap();
+            }
+            Self::Kubelet => {
+                installed.testbed.kill_kubelet().unwrap();
+                std::thread::sleep(outage);
+                installed.testbed.start_kubelet().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "load goes on for a while between two faults")]
+fn nothing_is_lost_whatever_is_killed() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let seed = number("WALRAS_FAULT_SEED").unwrap_or(u64::from(now.subsec_nanos()));
+    let lasting = Duration::from_secs(60 * number("WALRAS_FAULT_MINUTES").unwrap_or(2));
+    println!("WALRAS_FAULT_SEED={seed}, for {} s", lasting.as_secs());
+    let mut rng = Rng::from_seed(seed);
+    let mut installed = Installed::start(&[]);
+    let pods: Vec<Place> =
+        (0..5).map(|n| installed.run("default", &format!("web-{n}"), "50m", "150m")).collect();
+    let began = Instant::now();
+    let mut faults = 0;
+    while began.elapsed() < lasting {
+        for pod in &pods {
+            if rng.below(2) == 0 {
+                pod.burst(2_000 + rng.below(8_000), 1);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2_000 + rng.below(6_000)));
+        let fault = Fault::draw(&mut rng);
+        let outage = Duration::from_millis(rng.below(5_000));
+        println!("{:>6.1} s: {fault:?} gone for {outage:?}", began.elapsed().as_secs_f64());
+        fault.strike(&mut installed, outage);
+        installed.check_alive();
+        faults += 1;
+    }
+    let over = Instant::now();
+    for pod in &pods {
+        wait_for(&format!("{} to be applied", pod.name), PATIENCE, || {
+            Ok(installed.is_applied(pod).then_some(()))
+        })
+        .unwrap();
+    }
+    println!("every allocation applied {:.1} s after the last", over.elapsed().as_secs_f64());
+    for pod in &pods {
+        assert_eq!(installed.restarts(pod).unwrap(), 0, "{} was restarted", pod.name);
+        wait_for("the kernel to enforce what the pod says", PATIENCE, || {
+            let object = installed.object("pod", &pod.namespace, &pod.name)?;
+            let limit = object.pointer("/spec/containers/0/resources/limits/cpu");
+            let limit = limit.and_then(Value::as_str).unwrap_or_default();
+            let limit = millicores(limit).map_err(anyhow::Error::msg)?.get();
+            Ok((installed.quota(pod)?.abs_diff(limit * 100) <= 1_000).then_some(()))
+        })
+        .unwrap();
+    }
+    let resizes = check_resizes(&installed);
+    println!("{faults} faults, {resizes} resizes");
+    assert!(resizes > 0, "the load moved nothing");
+}
+
+/// Holds every resize in the audit log to the rules, and counts them.
+fn check_resizes(installed: &Installed) -> usize {
+    let resizes = installed.resizes().unwrap();
+    let mut last: BTreeMap<&str, (i64, (u64, u64), bool)> = BTreeMap::new();
+    for event in &resizes {
+        let name = event["objectRef"]["name"].as_str().unwrap_or_default();
+        let at = event["requestReceivedTimestamp"].as_str().unwrap_or_default();
+        let at_ms = at.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+        let resources = &event["requestObject"]["spec"]["containers"][0]["resources"];
+        let cpu = |which: &str| {
+            millicores(resources[which]["cpu"].as_str().unwrap_or_default()).unwrap().get()
+        };
+        let asked = (cpu("requests"), cpu("limits"));
+        let (before_ms, before, was_cut) = last.get(name).copied().unwrap_or((0, (50, 150), false));
+        let (from, to) = (before.1, asked.1);
+        last.insert(name, (at_ms, asked, to <= from));
+        assert!((10..=20_000).contains(&to), "{name}: {to}m");
+        assert!(to <= 10 * from.max(100), "{name}: from {from}m to {to}m");
+        let raises_after_a_cut = was_cut && to > from;
+        let apart_ms = at_ms - before_ms;
+        assert!(apart_ms >= APART_MS || raises_after_a_cut, "{name}: {apart_ms} ms apart");
+        assert_ne!(asked, before, "{name}: the same was asked twice");
+    }
+    resizes.len()
+}
