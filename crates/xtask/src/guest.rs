@@ -4,7 +4,8 @@
 //! system in memory, at the paths they have here, together with every other executable that cargo
 //! built for them. The machine boots Debian's kernel under QEMU, without hardware support, so that
 //! it works wherever QEMU does. Only the line that counts every test as passed is a success: a
-//! machine that hangs, crashes or runs nothing fails.
+//! machine that hangs, crashes or runs nothing fails. The tier `vm` gets its kernel and the first
+//! file system of its guests from here.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -20,6 +21,23 @@ use crate::tools::{self, Places};
 
 /// The first process of the guest.
 const INIT: &str = include_str!("../guest/init");
+/// The first process of the guest that tests of virtual machines start.
+const MACHINE: &str = include_str!("../guest/machine");
+/// The drivers that it loads, in this order: each after those that it needs.
+const DRIVERS: [&str; 12] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_mem",
+    "virtio_blk",
+    "cdrom",
+    "isofs",
+    "qemu_fw_cfg",
+    "button",
+    "evdev",
+];
 /// A machine that is not done by then hangs. It takes about ten seconds.
 const TIMEOUT_SECONDS: &str = "900";
 /// The program that is the virtual machine.
@@ -50,23 +68,41 @@ pub(crate) fn is_possible() -> bool {
 
 /// Sees to it that QEMU, a kernel and a shell for the guest are there.
 pub(crate) fn meet(places: &Places) -> Result<()> {
-    if !tools::quietly_succeeds(QEMU, &["--version"]) {
-        let install = ["install", "-y", "--no-install-recommends", "qemu-system-x86"];
-        debian("apt-get", &install, &places.root)
-            .context("QEMU is missing; install it with `apt-get install qemu-system-x86`")?;
-    }
+    tools::meet_package(QEMU, "--version", "qemu-system-x86")?;
     let folder = places.cache.join("guest");
-    if kernel(&folder).is_file() && busybox(&folder).is_file() {
-        return Ok(());
+    if !(kernel(&folder).is_file() && busybox(&folder).is_file() && has_drivers(&folder)) {
+        fetch(&folder).with_context(|| {
+            let (kernel, busybox) = (kernel(&folder), busybox(&folder));
+            format!(
+                "put a kernel at {}, its drivers into {} and a static busybox at {}",
+                kernel.display(),
+                drivers(&folder).display(),
+                busybox.display()
+            )
+        })?;
     }
-    fetch(&folder).with_context(|| {
-        let (kernel, busybox) = (kernel(&folder), busybox(&folder));
-        format!(
-            "put a kernel at {} and a static busybox at {}",
-            kernel.display(),
-            busybox.display()
-        )
-    })
+    make_machine(&folder)
+}
+
+/// Makes the first file system of the guest that tests of virtual machines start.
+fn make_machine(folder: &Path) -> Result<()> {
+    let read =
+        |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    let mut archive = Archive::default();
+    for folder in ["bin", "dev", "mnt", "modules", "proc", "sys", "tmp"] {
+        archive.folder(folder);
+    }
+    archive.program("init", MACHINE.as_bytes());
+    archive.program("bin/busybox", &read(&busybox(folder))?);
+    archive.program("modules.txt", format!("{}\n", DRIVERS.join("\n")).as_bytes());
+    for driver in DRIVERS {
+        let path = drivers(folder).join(format!("{driver}.ko"));
+        archive.program(&format!("modules/{driver}.ko"), &read(&path)?);
+    }
+    // Whoever starts a machine at this moment reads the whole of one or of the other.
+    let new = folder.join(format!("machine.{}.unfinished", std::process::id()));
+    fs::write(&new, archive.finished())?;
+    fs::rename(new, folder.join("machine.cpio")).context("cannot keep the guest's file system")
 }
 
 /// Builds, boots and demands that every test passes.
@@ -158,7 +194,16 @@ fn busybox(folder: &Path) -> PathBuf {
     folder.join("busybox")
 }
 
-/// Gets the kernel and the shell from Debian's archive, whose signatures `apt-get` checks.
+fn drivers(folder: &Path) -> PathBuf {
+    folder.join("modules")
+}
+
+fn has_drivers(folder: &Path) -> bool {
+    DRIVERS.iter().all(|name| drivers(folder).join(format!("{name}.ko")).is_file())
+}
+
+/// Gets the kernel, drivers of it and the shell from Debian's archive, whose signatures `apt-get`
+/// checks.
 fn fetch(folder: &Path) -> Result<()> {
     let unpacked = folder.join("unpacked");
     tools::make_folder(&unpacked)?;
@@ -190,7 +235,26 @@ fn fetch(folder: &Path) -> Result<()> {
     let image = image.filter(|path| path.to_string_lossy().contains("/vmlinuz-")).max();
     fs::copy(image.context("the kernel's package has no kernel")?, kernel(folder))?;
     fs::copy(unpacked.join("bin/busybox"), busybox(folder))?;
+    tools::make_folder(&drivers(folder))?;
+    keep_drivers(&unpacked.join("lib/modules"), &drivers(folder))?;
+    ensure!(has_drivers(folder), "the kernel's package lacks one of {}", DRIVERS.join(", "));
     fs::remove_dir_all(&unpacked)?;
+    Ok(())
+}
+
+/// Copies the drivers that a guest loads, wherever they are below `from`.
+fn keep_drivers(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from)?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            keep_drivers(&path, to)?;
+        }
+        let is_driver = path.extension().is_some_and(|extension| extension == "ko");
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        if is_driver && DRIVERS.contains(&name) {
+            fs::copy(&path, to.join(format!("{name}.ko")))?;
+        }
+    }
     Ok(())
 }
 

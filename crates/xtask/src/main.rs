@@ -1,18 +1,21 @@
 //! `cargo xtask`: the only build tool besides cargo.
 //!
-//! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `image` writes an
-//! image; `bpf` compiles eBPF programs; `proto` makes code; `docker` unpacks a Docker for tests;
-//! `man` writes the man pages. See `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
+//! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `soak` breaks one
+//! for an hour; `image` writes an image; `bpf` compiles eBPF programs; `proto` makes code; `docker`
+//! unpacks a Docker for tests; `man` writes the man pages. See `docs/testing.md`,
+//! `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod bpf;
 mod docker;
 mod facts;
+mod go;
 mod guest;
 mod lease;
 mod man;
 mod proto;
 mod run;
+mod soak;
 mod testbed;
 mod tier;
 mod tiers;
@@ -54,6 +57,16 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         args: Vec<String>,
     },
+    /// Break a real cluster with hostile tenants in it, again and again: nothing may be lost
+    Soak {
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        #[arg(value_parser = value_parser!(u32).range(1..=1440))]
+        minutes: u32,
+        /// The seed that an earlier run printed, to repeat it
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Build Walras as it is shipped, and write an image of it for Kubernetes
     Image {
         /// The file to write, an OCI archive [default: beside the program in the target folder]
@@ -68,7 +81,7 @@ enum Task {
     },
     /// Unpack Debian's Docker into the cache, for the tests that need one
     Docker,
-    /// Make the code of the workload API from `proto/agent.proto`
+    /// Make the code of our gRPC services from `proto`
     Proto {
         /// Write nothing, and fail if what is committed is not what is made
         #[arg(long)]
@@ -87,6 +100,7 @@ fn main() -> ExitCode {
         Task::Test { list: true, .. } => run::list(),
         Task::Test { tiers, list: false, fuzz_seconds } => run::test(&tiers, fuzz_seconds),
         Task::Testbed { args } => testbed::call(&args),
+        Task::Soak { minutes, seed } => soak::run(minutes, seed),
         Task::Image { out } => testbed::image(out),
         Task::Bpf { check } => bpf::compile(check),
         Task::Docker => docker::prepare().map(|()| ExitCode::SUCCESS),

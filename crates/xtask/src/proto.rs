@@ -1,4 +1,4 @@
-//! `cargo xtask proto`: makes the code of the workload API from `proto/agent.proto`.
+//! `cargo xtask proto`: makes the code of our gRPC services from the protocols in `proto`.
 //!
 //! What makes it is a workspace of its own, in `proto/gen`, so that its dependencies are in nobody
 //! else's lock file. With `--check` nothing is written, and a difference is an error.
@@ -12,7 +12,17 @@ use anyhow::{Context, Result, ensure};
 use crate::tools::{Places, make_folder};
 
 /// What is made, and committed.
-const MADE: [&str; 3] = ["agent.rs.in", "agent.bin", "agent.from"];
+const MADE: [&str; 9] = [
+    "agent.rs.in",
+    "agent.bin",
+    "agent.from",
+    "scheduler.rs.in",
+    "scheduler.bin",
+    "scheduler.from",
+    "telemetry.rs.in",
+    "telemetry.bin",
+    "telemetry.from",
+];
 
 /// Makes the code, or compares it with what is there.
 pub(crate) fn make(check: bool) -> Result<()> {

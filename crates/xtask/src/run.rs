@@ -305,7 +305,7 @@ mod tests {
         ];
         let text = check(mixed);
         assert!(
-            text.contains("fuzz           1.3     240  not run: no nightly toolchain\n"),
+            text.contains("fuzz           1.3     200  not run: no nightly toolchain\n"),
             "{text}"
         );
         assert!(text.contains("doc            1.3      45  FAILED: also no\n"), "{text}");

@@ -14,6 +14,7 @@ pub(crate) enum Tier {
     Property,
     Kernel,
     Guest,
+    Vm,
     Browser,
     Docker,
     Kube,
@@ -36,6 +37,7 @@ impl Tier {
             Self::Property => "property",
             Self::Kernel => "kernel",
             Self::Guest => "guest",
+            Self::Vm => "vm",
             Self::Browser => "browser",
             Self::Docker => "docker",
             Self::Kube => "kube",
@@ -60,6 +62,7 @@ impl Tier {
             Self::Guest => {
                 "the market runs on control groups of the second version, in a virtual machine"
             }
+            Self::Vm => "virtual machines start, grow, shrink, move and end on a real QEMU",
             Self::Browser => "the pages of a node and of a cluster work in a real browser",
             Self::Docker => "containers are run on a real Docker, whatever dies on the way",
             Self::Kube => {
@@ -84,13 +87,14 @@ impl Tier {
             Self::Unit => 480,
             Self::Property => 200,
             Self::Kernel => 100,
-            Self::Guest => 240,
-            Self::Browser => 150,
+            Self::Guest => 220,
+            Self::Vm => 90,
+            Self::Browser => 120,
             Self::Docker => 60,
             Self::Kube => 1200,
             Self::Doc => 45,
             Self::Corpus => 30,
-            Self::Fuzz => 240,
+            Self::Fuzz => 200,
             Self::Manual => 300,
         }
     }
@@ -104,6 +108,7 @@ impl Tier {
             Self::Property
             | Self::Kernel
             | Self::Guest
+            | Self::Vm
             | Self::Browser
             | Self::Docker
             | Self::Kube

@@ -76,6 +76,7 @@ pub(crate) fn plan(tier: Tier, facts: &Facts) -> Plan {
         Tier::Property => property(facts),
         Tier::Kernel => kernel(facts),
         Tier::Guest => guest(facts),
+        Tier::Vm => vm(facts),
         Tier::Browser => browser(facts),
         Tier::Docker => docker(facts),
         Tier::Kube => kube(facts),
@@ -145,6 +146,10 @@ const FUZZ_TARGET: &str = "x86_64-unknown-linux-gnu";
 const DOCKER_TEST: &str = "docker";
 const DOCKER_FEATURE: &str = "walras/real-docker";
 
+/// The tests that start virtual machines, and what they are behind.
+const VM_TEST: &str = "vm";
+const VM_FEATURE: &str = "walras-vm/real-vm";
+
 /// The tests that start clusters, or what belongs to one.
 const CLUSTER_TESTS: [&str; 3] = ["cluster", "kube", "prometheus"];
 const CLUSTER_FEATURE: &str =
@@ -154,7 +159,7 @@ const CLUSTER_FEATURE: &str =
 fn all_features(facts: &Facts) -> String {
     let kernel = features(&facts.workspace.kernel_packages, KERNEL_FEATURE);
     let browser = features(&facts.workspace.browser_packages, BROWSER_TEST);
-    format!("{kernel},{browser},{DOCKER_FEATURE},{CLUSTER_FEATURE}")
+    format!("{kernel},{browser},{DOCKER_FEATURE},{VM_FEATURE},{CLUSTER_FEATURE}")
 }
 
 /// With the features, so that tests that only some machines can run are linted everywhere.
@@ -201,6 +206,16 @@ fn guest(facts: &Facts) -> Plan {
     }
 }
 
+/// The tests of what runs virtual machines, with the kernel of the tier `guest`.
+fn vm(facts: &Facts) -> Plan {
+    if !facts.guest {
+        return Plan::NotRun("neither QEMU nor a Debian system to get it from".to_owned());
+    }
+    let guest = facts.places.cache.join("guest").display().to_string();
+    let call = special_tests(facts, VM_TEST).env("WALRAS_GUEST", &guest);
+    Plan::Run { needs: vec![Need::Guest], steps: vec![Step::Run(call)], note: None }
+}
+
 /// The tests of the pages.
 fn browser(facts: &Facts) -> Plan {
     let packages = &facts.workspace.browser_packages;
@@ -236,7 +251,8 @@ fn build_unit_tests(facts: &Facts) -> Step {
 fn unit_tests(facts: &Facts) -> Call {
     let mut call = product_tests(facts).args("--lib --bins");
     let is_special = |test: &str| {
-        [KERNEL_TEST, BROWSER_TEST, DOCKER_TEST].contains(&test) || CLUSTER_TESTS.contains(&test)
+        [KERNEL_TEST, BROWSER_TEST, DOCKER_TEST, VM_TEST].contains(&test)
+            || CLUSTER_TESTS.contains(&test)
     };
     let ordinary = |test: &&String| !is_property(test) && !is_special(test);
     for test in facts.workspace.tests.iter().filter(ordinary) {
@@ -277,7 +293,7 @@ fn kube(facts: &Facts) -> Plan {
     // cargo, and some of them beside a running cluster.
     for package in ["walras-loadgen", "walras"] {
         let image = Call::cargo("build --quiet --bins --package").arg(package).arg("--target");
-        all.push(Step::Build(image.arg(GUEST_TARGET).args("--config profile.dev.strip=true")));
+        all.push(Step::Build(image.arg(GUEST_TARGET)));
     }
     // Prepared first, because this shows how far it is, and tests do not.
     all.push(Step::Run(prepare));
@@ -286,6 +302,18 @@ fn kube(facts: &Facts) -> Plan {
     all.push(Step::Beside(tests("kube"), vec![tests("prometheus")]));
     let needs = vec![Need::Target(GUEST_TARGET), Need::StaticCompiler];
     Plan::Run { needs, steps: all, note: None }
+}
+
+/// The one test that goes on for as long as it is told: faults and hostile tenants on a cluster.
+const SOAK_TEST: &str = "faults::nothing_is_lost_in_a_soak";
+
+/// The test of the tier `kube` that breaks everything, for so many minutes, and the same again
+/// where a seed is named.
+pub(crate) fn soak(facts: &Facts, minutes: u32, seed: Option<u64>) -> Call {
+    let call = product_tests(facts).args("--features walras/soak --test kube");
+    let call = call.args("--no-fail-fast -- --nocapture --exact").arg(SOAK_TEST);
+    let call = call.env("WALRAS_FAULT_MINUTES", &minutes.to_string());
+    seed.into_iter().fold(call, |call, seed| call.env("WALRAS_FAULT_SEED", &seed.to_string()))
 }
 
 /// The command that starts, lists and ends testbeds.
@@ -416,7 +444,7 @@ mod tests {
     /// How every call begins that tests the product.
     const TESTS: &str = "cargo test --workspace --exclude xtask --exclude walras-fuzz --features \
         walras-cgroup/real-kernel,walras-sim/real-kernel,walras-node/browser,walras-kube/browser,\
-        walras/real-docker,walras-testbed/real-cluster,walras/real-cluster,\
+        walras/real-docker,walras-vm/real-vm,walras-testbed/real-cluster,walras/real-cluster,\
         walras-kube/real-prometheus";
 
     fn facts() -> Facts {
@@ -466,6 +494,16 @@ mod tests {
                 lines.collect::<Vec<_>>().join("\n")
             }
         }
+    }
+
+    #[test]
+    fn a_soak_is_one_test_for_so_many_minutes() {
+        let call = soak(&facts(), 60, Some(7));
+        let expected = format!(
+            "WALRAS_FAULT_MINUTES=60 WALRAS_FAULT_SEED=7 {TESTS} --features walras/soak --test \
+             kube --no-fail-fast -- --nocapture --exact {SOAK_TEST}"
+        );
+        assert_eq!(call.to_string(), expected);
     }
 
     #[test]
@@ -547,7 +585,7 @@ mod tests {
         let image = |package| {
             format!(
                 "build: cargo build --quiet --bins --package {package} --target \
-                 x86_64-unknown-linux-musl --config profile.dev.strip=true"
+                 x86_64-unknown-linux-musl"
             )
         };
         let expected = format!(

@@ -103,13 +103,16 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
 }
 
 /// Sees to it that `program` is there, from a Debian package if need be.
-fn meet_package(program: &str, version: &str, package: &str) -> Result<()> {
+pub(crate) fn meet_package(program: &str, version: &str, package: &str) -> Result<()> {
     if quietly_succeeds(program, &[version]) {
         return Ok(());
     }
     let apt = |args: &[&str]| {
         println!("apt-get {}", args.join(" "));
-        Command::new("apt-get").args(args).status().is_ok_and(|status| status.success())
+        // A new machine may still be installing something of its own.
+        let patient = ["-o", "DPkg::Lock::Timeout=300"];
+        let mut apt = Command::new("apt-get");
+        apt.args(patient).args(args).status().is_ok_and(|status| status.success())
     };
     let install = ["install", "-y", "--no-install-recommends", package];
     // A fresh machine may have an old list of packages, or none.

@@ -10,12 +10,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("crates/cgroup", &["walras-core"]),
     ("crates/node", &["walras-core", "walras-wire", "walras-cgroup"]),
     ("crates/host", &["walras-core", "walras-wire", "walras-cgroup", "walras-node"]),
-    ("crates/kube", &["walras-core", "walras-wire", "walras-cgroup", "walras-node"]),
-    ("crates/sim", &["walras-core", "walras-wire"]),
+    (
+        "crates/kube",
+        &[
+            "walras-core",
+            "walras-wire",
+            "walras-cgroup",
+            "walras-node",
+            "walras-brain",
+            "walras-rpc",
+        ],
+    ),
+    ("crates/informant", &["walras-core", "walras-wire"]),
+    ("crates/scale", &["walras-core", "walras-wire"]),
+    ("crates/sim", &["walras-brain", "walras-core", "walras-wire"]),
     ("crates/brain", &["walras-core"]),
     ("crates/telemetry", &["walras-core", "walras-cgroup"]),
     ("crates/rpc", &[]),
-    ("crates/run", &["walras-core", "walras-rpc"]),
+    ("crates/run", &["walras-core", "walras-rpc", "walras-scale", "walras-vm", "walras-wire"]),
+    ("crates/vm", &["walras-core", "walras-cgroup", "walras-wire"]),
     (
         "crates/walras",
         &[
@@ -30,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "walras-telemetry",
             "walras-rpc",
             "walras-run",
+            "walras-vm",
         ],
     ),
 ];
