@@ -1,8 +1,7 @@
 //! `cargo xtask docker`: Debian's Docker for tests, unpacked into the cache and not installed.
 //!
 //! The tests of `crates/walras` named `docker` start it with data and a socket of their own. The
-//! compose plugin and a client of gRPC come with it, where there is Go. Asking twice does nothing
-//! the second time.
+//! compose plugin and a client of gRPC come with it. Asking twice does nothing the second time.
 
 use std::fs;
 
@@ -10,6 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::go;
 use crate::guest::debian;
+use crate::toolchain;
 use crate::tools::{Places, make_folder};
 
 /// What a Docker is made of, and what its image is.
@@ -42,11 +42,8 @@ pub(crate) fn prepare() -> Result<()> {
         }
     }
     println!("Docker is in {}", folder.display());
-    if go::is_there() {
-        go::COMPOSE.prepare(&places)?;
-        go::GRPCURL.prepare(&places)?;
-    } else {
-        println!("There is no Go: tests of compose projects and of grpcurl will fail");
-    }
+    toolchain::meet(&places)?;
+    go::COMPOSE.prepare(&places)?;
+    go::GRPCURL.prepare(&places)?;
     Ok(())
 }

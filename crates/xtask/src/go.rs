@@ -1,7 +1,7 @@
 //! Programs that others wrote in Go, built once from their modules into the cache.
 //!
 //! The tests on a real Docker use them: the compose plugin, and a client of gRPC that was not
-//! written here. Where there is no Go, they are left out, and the tests say what is missing.
+//! written here. `toolchain` fetches Go itself where a machine has none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::toolchain;
 use crate::tools::{Places, make_folder};
 
 /// A program of a module, in one version.
@@ -53,7 +54,7 @@ impl Program {
             let work =
                 places.cache.join(format!("{}.{}.unfinished", self.name, std::process::id()));
             make_folder(&work)?;
-            let built = self.build(&work);
+            let built = self.build(&work, places);
             let moved = built.and_then(|program| {
                 make_folder(place.parent().unwrap_or(Path::new(".")))?;
                 fs::rename(&program, &place).context("the program cannot be moved")
@@ -66,9 +67,10 @@ impl Program {
     }
 
     /// A module in a folder that may be written, and the program of it.
-    fn build(&self, work: &Path) -> Result<PathBuf> {
+    fn build(&self, work: &Path, places: &Places) -> Result<PathBuf> {
         let module = format!("{}@{}", self.module, self.version);
         println!("    go build {module}");
+        let go = |folder: &Path, args: &[&str]| go(folder, args, places);
         let told = go(work, &["mod", "download", "-json", &module])?;
         let told: Value = serde_json::from_slice(&told).context("go tells no JSON")?;
         let Some(source) = told["Dir"].as_str() else { bail!("{module} was not downloaded") };
@@ -83,19 +85,16 @@ impl Program {
     }
 }
 
-/// Whether there is a Go to build with.
-pub(crate) fn is_there() -> bool {
-    Command::new("go").arg("version").output().is_ok_and(|output| output.status.success())
+fn go(folder: &Path, args: &[&str], places: &Places) -> Result<Vec<u8>> {
+    let mut command = Command::new(toolchain::program(places));
+    command.args(args).current_dir(folder).env("CGO_ENABLED", "0");
+    printed(&mut command)
 }
 
-fn go(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new("go")
-        .args(args)
-        .current_dir(folder)
-        .env("CGO_ENABLED", "0")
-        .output()
-        .context("go cannot be started")?;
+/// What a program prints if it succeeds.
+pub(crate) fn printed(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`go {}` failed: {}", args.join(" "), stderr.trim());
+    ensure!(output.status.success(), "{command:?} failed: {}", stderr.trim());
     Ok(output.stdout)
 }

@@ -19,6 +19,7 @@ mod soak;
 mod testbed;
 mod tier;
 mod tiers;
+mod toolchain;
 mod tools;
 
 use std::path::PathBuf;

@@ -18,6 +18,7 @@ use crate::guest;
 use crate::lease;
 use crate::tier::Tier;
 use crate::tiers::{self, Call, Plan, Step};
+use crate::toolchain;
 use crate::tools::{self, Places};
 
 /// What is said of a tier that took too long. It is not failed: the machine may be slow.
@@ -97,6 +98,10 @@ fn silent(call: &Call, places: &Places) -> Command {
         command.env_remove(name);
     }
     command.args(&call.args).current_dir(&places.root).env("CARGO_TARGET_DIR", &places.target);
+    if let Some(programs) = toolchain::fetched_programs(places) {
+        let path = tools::variable("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", programs.display()));
+    }
     command.envs(call.env.iter().map(|(name, value)| (name, value)));
     if let Some(name) = call.without {
         command.env_remove(name);

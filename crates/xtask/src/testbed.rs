@@ -13,7 +13,7 @@ use crate::lease;
 use crate::run;
 use crate::tier::Tier;
 use crate::tiers;
-use crate::tools::Places;
+use crate::tools::{self, Need, Places};
 
 /// Runs `args` as the testbed's command line, and ends as it ends.
 pub(crate) fn call(args: &[String]) -> Result<ExitCode> {
@@ -22,6 +22,9 @@ pub(crate) fn call(args: &[String]) -> Result<ExitCode> {
     }
     let places = Places::find()?;
     let _lease = lease::take(&places)?;
+    if ["up", "prepare"].iter().any(|builds| args.first().is_some_and(|first| first == builds)) {
+        tools::meet(&Need::Go, &places)?;
+    }
     let call = args.iter().fold(tiers::testbed(), |call, arg| call.arg(arg));
     let status = run::quiet_call(&call, &places)?;
     // A program that was ended by a signal has no code.

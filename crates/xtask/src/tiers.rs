@@ -300,7 +300,7 @@ fn kube(facts: &Facts) -> Plan {
     all.push(Step::Run(tests("cluster")));
     // It needs no cluster, and is done long before the others are.
     all.push(Step::Beside(tests("kube"), vec![tests("prometheus")]));
-    let needs = vec![Need::Target(GUEST_TARGET), Need::StaticCompiler];
+    let needs = vec![Need::Target(GUEST_TARGET), Need::StaticCompiler, Need::Go];
     Plan::Run { needs, steps: all, note: None }
 }
 

@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use crate::guest;
+use crate::toolchain;
 
 /// A third-party program, pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub(crate) enum Need {
     Guest,
     /// Chromium.
     Browser,
+    /// A Go compiler, unless the programs of a cluster are there already.
+    Go,
     /// A compiler for C that makes static programs.
     StaticCompiler,
     /// A folder, with whatever is in it.
@@ -79,6 +82,11 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
         Need::Tool(tool) => meet_tool(*tool, places)?,
         Need::Guest => guest::meet(places)?,
         Need::Browser => meet_package("chromium", "--version", "chromium")?,
+        Need::Go => {
+            if variable("WALRAS_KUBE_ASSETS").is_none() {
+                toolchain::meet(places)?;
+            }
+        }
         Need::StaticCompiler => meet_package("musl-gcc", "-v", "musl-tools")?,
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
