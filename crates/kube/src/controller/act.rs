@@ -184,8 +184,12 @@ fn about(api_version: &str, kind: &str, key: &Key, uid: &str) -> ObjectReference
     }
 }
 
-/// Makes an event. One that is lost is not worth a second try.
+/// Makes an event, if there were not too many. One that is lost is not worth a second try.
 async fn send(shared: &Shared, client: &Client, about: ObjectReference, action: &str, word: Word) {
+    if !shared.events().take(word.is_warning, shared.clock.now()) {
+        shared.metrics.events_left_out.inc();
+        return;
+    }
     let namespace = about.namespace.clone().unwrap_or_default();
     let name = about.name.clone().unwrap_or_default();
     let now = jiff::Timestamp::now();

@@ -29,6 +29,7 @@ pub(crate) struct Metrics {
     pub(crate) reconciles: Histogram,
     pub(crate) patch_errors: Counter,
     pub(crate) resizes: Counter,
+    pub(crate) events_left_out: Counter,
     verified: Counter,
     resize_seconds: Histogram,
     refusals: Family<Reason, Counter>,
@@ -58,6 +59,7 @@ impl Metrics {
             reconciles: Histogram::new(reconcile_buckets),
             patch_errors: Counter::default(),
             resizes: Counter::default(),
+            events_left_out: Counter::default(),
             verified: Counter::default(),
             resize_seconds: Histogram::new(resize_buckets),
             refusals: Family::default(),
@@ -103,6 +105,7 @@ impl Metrics {
             self.verified
         );
         register!("walras_controller_resizes", "Resizes that were asked for", self.resizes);
+        register!("walras_controller_events_left_out", "Events not made", self.events_left_out);
         register!(
             "walras_controller_resize_duration_seconds",
             "From the patch until the resize is seen to be in force",

@@ -12,6 +12,7 @@ mod autoscalers;
 mod clock;
 mod collect;
 mod decide;
+mod events;
 mod facts;
 mod in_vain;
 mod kept;
@@ -53,6 +54,7 @@ use walras_node::serve::{self, ServeError};
 
 use self::clock::Clock;
 use self::collect::Collecting;
+use self::events::EventBudget;
 use self::facts::Key;
 use self::leader::Leadership;
 use self::metrics::Metrics;
@@ -67,8 +69,9 @@ pub use self::rebalance::{RebalanceOptions, WindowError, Windows};
 pub use self::staged::Staged;
 pub use axum::http::Uri;
 
-/// So many allocations are looked at at once: enough to hide the API server's answering time.
-const WORKERS: usize = 8;
+/// So many allocations are looked at at once: enough to hide the API server's answering time, where
+/// fifty a second change and each takes four calls of which one waits for the other.
+const WORKERS: usize = 32;
 /// Workers have this long to finish when the controller stops.
 const STOP_WITHIN: Duration = Duration::from_secs(8);
 /// How often the loop shows that it turns.
@@ -137,6 +140,7 @@ pub(crate) struct Shared {
     leadership: Leadership,
     metrics: Metrics,
     bucket: Mutex<Bucket>,
+    events: Mutex<EventBudget>,
     refusals: Mutex<Refusals>,
     rng: Mutex<Rng>,
     beat_us: AtomicU64,
@@ -265,6 +269,7 @@ impl Shared {
         };
         Self {
             bucket: Mutex::new(Bucket::full(Settings::default().held.resizes_per_second, now)),
+            events: Mutex::new(EventBudget::full(now)),
             refusals: Mutex::new(Refusals::none(now)),
             beat_us: AtomicU64::new(now.since(Moment::ORIGIN).as_us()),
             overlooked: AtomicBool::new(false),
@@ -284,6 +289,10 @@ impl Shared {
 
     fn bucket(&self) -> MutexGuard<'_, Bucket> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn events(&self) -> MutexGuard<'_, EventBudget> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn refusals(&self) -> MutexGuard<'_, Refusals> {
