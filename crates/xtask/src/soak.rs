@@ -1,7 +1,6 @@
 //! `cargo xtask soak`: an hour of faults and hostile tenants on a real cluster.
 //!
-//! The tier `kube` has two minutes of random kills alone. Figures of such a run belong into
-//! `docs/performance.md`.
+//! The tier `kube` has two minutes of the same test.
 
 use std::process::ExitCode;
 

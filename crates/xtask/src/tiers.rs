@@ -304,13 +304,13 @@ fn kube(facts: &Facts) -> Plan {
     Plan::Run { needs, steps: all, note: None }
 }
 
-/// The one test that goes on for as long as it is told: faults and hostile tenants on a cluster.
-const SOAK_TEST: &str = "faults::nothing_is_lost_in_a_soak";
+/// The test of the tier `kube` that goes on for as long as it is told.
+const SOAK_TEST: &str = "faults::nothing_is_lost_whatever_breaks";
 
-/// The test of the tier `kube` that breaks everything, for so many minutes, and the same again
-/// where a seed is named.
+/// Faults and hostile tenants on a cluster for so many minutes, and the same again where a seed is
+/// named.
 pub(crate) fn soak(facts: &Facts, minutes: u32, seed: Option<u64>) -> Call {
-    let call = product_tests(facts).args("--features walras/soak --test kube");
+    let call = product_tests(facts).args("--test kube");
     let call = call.args("--no-fail-fast -- --nocapture --exact").arg(SOAK_TEST);
     let call = call.env("WALRAS_FAULT_MINUTES", &minutes.to_string());
     seed.into_iter().fold(call, |call, seed| call.env("WALRAS_FAULT_SEED", &seed.to_string()))
@@ -500,8 +500,8 @@ mod tests {
     fn a_soak_is_one_test_for_so_many_minutes() {
         let call = soak(&facts(), 60, Some(7));
         let expected = format!(
-            "WALRAS_FAULT_MINUTES=60 WALRAS_FAULT_SEED=7 {TESTS} --features walras/soak --test \
-             kube --no-fail-fast -- --nocapture --exact {SOAK_TEST}"
+            "WALRAS_FAULT_MINUTES=60 WALRAS_FAULT_SEED=7 {TESTS} --test kube --no-fail-fast -- \
+             --nocapture --exact {SOAK_TEST}"
         );
         assert_eq!(call.to_string(), expected);
     }

@@ -77,6 +77,24 @@ fn list(items: Vec<Value>) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 
+/// Makes a namespace, with a quota of CPU limits that so many pods use up, if there is to be one.
+fn make(installed: &Installed, namespace: &str, quota_of: Option<usize>) {
+    installed.namespace(namespace);
+    let Some(pods) = quota_of else { return };
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": "cpu", "namespace": namespace },
+        "spec": { "hard": { "limits.cpu": format!("{}m", 100 * pods) } },
+    });
+    // Before the pods, which are counted as they come.
+    installed.testbed.kubectl().unwrap().apply(&quota).unwrap();
+    wait_for("the quota to count", PATIENCE, || {
+        let quota = installed.object("resourcequota", namespace, "cpu")?;
+        Ok(quota["status"]["used"]["limits.cpu"].is_string().then_some(()))
+    })
+    .unwrap();
+}
+
 /// Runs pods in a namespace, on a node that exists in the API alone; what each of them wants.
 fn wishes(installed: &Installed, namespace: &str, count: usize) -> Value {
     let pod = |number: usize| {
@@ -86,7 +104,6 @@ fn wishes(installed: &Installed, namespace: &str, count: usize) -> Value {
         pod
     };
     let kubectl = installed.testbed.kubectl().unwrap();
-    installed.namespace(namespace);
     kubectl.apply(&list((0..count).map(pod).collect())).unwrap();
     let running = ["get", "pods", "-n", namespace, "--field-selector=status.phase=Running"];
     let pods = wait_for("all pods to run", PATIENCE, || {
@@ -128,18 +145,9 @@ fn a_namespace_whose_quota_is_used_up_holds_back_nobody_else() {
     let one_a_second = [("resizesPerSecond", "1")];
     let mut installed = Installed::prepare_on(Spec::new(1, true), &one_a_second);
     let kubectl = installed.testbed.kubectl().unwrap();
+    make(&installed, "tight", Some(REFUSED));
+    make(&installed, "shop", None);
     let (tight, shop) = (wishes(&installed, "tight", REFUSED), wishes(&installed, "shop", OTHERS));
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "cpu", "namespace": "tight" },
-        "spec": { "hard": { "limits.cpu": format!("{}m", 100 * REFUSED) } },
-    });
-    kubectl.apply(&quota).unwrap();
-    wait_for("the quota to count", PATIENCE, || {
-        let quota = installed.object("resourcequota", "tight", "cpu")?;
-        Ok(quota["status"]["used"]["limits.cpu"].is_string().then_some(()))
-    })
-    .unwrap();
     installed.start_controller();
     kubectl.apply(&tight).unwrap();
     wait_for("the first refusal", PATIENCE, || {

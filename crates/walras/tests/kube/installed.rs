@@ -47,6 +47,8 @@ pub(crate) struct Installed {
     controllers: Vec<Running>,
     /// Where programs reach the API server, if it is not where the testbed says.
     through: Option<SocketAddr>,
+    /// What programs are started with besides.
+    environment: Vec<(&'static str, PathBuf)>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -80,7 +82,8 @@ impl Installed {
         let testbed = Testbed::fresh(spec).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (agent, controllers, through) = (None, Vec::new(), None);
-        let it = Self { testbed, folder, agent, controllers, through, _turn: turn };
+        let environment = Vec::new();
+        let it = Self { testbed, folder, agent, controllers, through, environment, _turn: turn };
         it.apply_manifests().unwrap();
         it.configure(settings).unwrap();
         // A pod is refused as long as there is no account for it.
@@ -176,6 +179,7 @@ impl Installed {
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .args(args)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
@@ -198,6 +202,11 @@ impl Installed {
     /// Programs that are started from now on reach the API server there.
     pub(crate) fn through(&mut self, address: SocketAddr) {
         self.through = Some(address);
+    }
+
+    /// Programs that are started from now on have these variables.
+    pub(crate) fn with_environment(&mut self, environment: Vec<(&'static str, PathBuf)>) {
+        self.environment = environment;
     }
 
     /// The same with more arguments.
@@ -279,7 +288,17 @@ impl Installed {
     /// What the agent says of its node.
     pub(crate) fn agent_state(&self) -> Result<Value> {
         let address = self.agent.as_ref().context("no agent")?.address;
-        let answer = get(address, "/api/v1/state")?;
+        Self::state(address, "/api/v1/state")
+    }
+
+    /// What the first controller says of the cluster.
+    pub(crate) fn controller_state(&self) -> Result<Value> {
+        let address = self.controllers.first().context("no controller")?.address;
+        Self::state(address, "/api/v1/cluster")
+    }
+
+    fn state(address: SocketAddr, path: &str) -> Result<Value> {
+        let answer = get(address, path)?;
         let (_, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
         Ok(serde_json::from_str(body)?)
     }

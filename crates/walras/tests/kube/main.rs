@@ -9,12 +9,10 @@
 mod agent;
 mod autoscalers;
 mod controller;
-#[cfg(feature = "soak")]
 mod faults;
 mod hostile;
 #[expect(dead_code, reason = "the benchmark uses the rest of it")]
 mod installed;
-mod kills;
 mod market;
 mod pods;
 mod rights;

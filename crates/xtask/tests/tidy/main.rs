@@ -90,6 +90,11 @@ fn every_relative_link_leads_to_a_file() {
 }
 
 #[test]
+fn every_test_that_the_threat_model_names_exists() {
+    none(&references::check_named_tests(&Repository::load()));
+}
+
+#[test]
 fn every_dependency_is_explained() {
     none(&dependencies::check_explained(&Repository::load()));
 }

@@ -57,6 +57,29 @@ pub(crate) fn check_links(repository: &Repository) -> Vec<Complaint> {
     complaints
 }
 
+/// Complains about tests that the threat model names and that do not exist.
+pub(crate) fn check_named_tests(repository: &Repository) -> Vec<Complaint> {
+    let path = "docs/threat-model.md";
+    let mut complaints = Vec::new();
+    for (line, content) in (1..).zip(repository.text(path).unwrap_or_default().lines()) {
+        // Every second part is between backticks.
+        for name in content.split('`').skip(1).step_by(2).filter(|name| is_sentence(name)) {
+            let signature = format!("fn {name}(");
+            if !repository.ending(".rs").any(|(_, text)| text.contains(&signature)) {
+                let what = format!("there is no test {name}; name the one that holds the line");
+                complaints.push(Complaint::new(path, line, what));
+            }
+        }
+    }
+    complaints
+}
+
+/// Whether a name is a sentence, as names of tests are and those of settings and fields are not.
+fn is_sentence(name: &str) -> bool {
+    name.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_')
+        && name.matches('_').count() >= 4
+}
+
 /// Whether a path or name that follows `before` begins there, and is not the end of a longer one.
 fn begins_there(before: &str) -> bool {
     let last = before.chars().next_back();
@@ -104,6 +127,19 @@ mod tests {
         let input = format!("{first}{second}\n");
         let corpus = Repository::of(&[("fuzz/corpus/parse/1", &input)]);
         assert_eq!(lines(&check_outside(&corpus)), "");
+    }
+
+    #[test]
+    fn a_test_that_is_named_exists() {
+        let text = "| `a_b_c_d_is_held` | `max_cpu` and `a_b_c_d_is_lost` |\n";
+        let code = ("crates/a/src/lib.rs", "fn a_b_c_d_is_held() {}");
+        let found =
+            lines(&check_named_tests(&Repository::of(&[("docs/threat-model.md", text), code])));
+        assert_eq!(
+            found,
+            "docs/threat-model.md:1: there is no test a_b_c_d_is_lost; name the one that holds \
+             the line\n"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A disk that is too small for what an agent writes to it, and soon full.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -24,11 +25,18 @@ impl Disk {
         ["--record".to_owned(), self.file().display().to_string()]
     }
 
+    /// Takes away what was recorded, as whoever is called because a disk is full.
+    pub(super) fn empty(&self) {
+        for entry in fs::read_dir(self.folder.path()).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+
     /// Whether not another page fits.
     pub(super) fn is_full(&self) -> bool {
         let attempt = self.folder.path().join("attempt");
-        let full = std::fs::write(&attempt, [0; 8192]).is_err();
-        std::fs::remove_file(attempt).ok();
+        let full = fs::write(&attempt, [0; 8192]).is_err();
+        fs::remove_file(attempt).ok();
         full
     }
 

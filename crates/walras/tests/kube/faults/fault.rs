@@ -1,8 +1,5 @@
-//! What can break: programs that are killed, lines that are cut, servers that are busy or away.
-//!
-//! Not among it: a clock that steps. The machine's clock is everybody's, and no process can have
-//! another one without help that a kernel does not give. The controller counts from a clock that
-//! never steps back (`controller/clock.rs`), and the market is told the time.
+//! What can break: programs that are killed, lines that are cut, servers that are busy or away,
+//! clocks that are set, disks that are full.
 
 use std::time::Duration;
 
@@ -10,10 +7,11 @@ use serde_json::json;
 use walras_core::rng::Rng;
 use walras_testbed::Way;
 
+use super::clock::Clock;
 use super::disk::Disk;
 use crate::installed::{Installed, SYSTEM};
 
-/// What our accounts are jailed by while the API server is to be too busy for them.
+/// What our accounts are held back by while the API server is to be too busy for them, or broken.
 const STORM: &str = "walras-storm";
 
 /// One thing that breaks, for a while.
@@ -39,10 +37,27 @@ pub(super) enum Fault {
     Store,
     /// The API server answers 429 to everything that our programs ask.
     TooManyRequests,
+    /// The API server answers 500 to everything that our programs write.
+    ServerErrors,
+    /// The clock of our programs goes an hour ahead, and back.
+    ClockAhead,
+    /// The clock of our programs goes an hour back, and ahead again.
+    ClockBehind,
+    /// The agent begins anew on an empty disk, which is soon full.
+    Disk,
 }
 
+/// What faults are done to, beside the cluster.
+pub(super) struct Ground {
+    pub(super) disk: Disk,
+    pub(super) clock: Clock,
+}
+
+/// How far a clock is set, in seconds.
+const STEP_S: i64 = 3_600;
+
 impl Fault {
-    const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Agent,
         Self::Controller,
         Self::ApiServer,
@@ -53,6 +68,10 @@ impl Fault {
         Self::Late,
         Self::Store,
         Self::TooManyRequests,
+        Self::ServerErrors,
+        Self::ClockAhead,
+        Self::ClockBehind,
+        Self::Disk,
     ];
 
     /// Every fault once, in an order by chance, and again and again.
@@ -69,12 +88,12 @@ impl Fault {
     }
 
     /// Breaks it, waits so long, and mends it.
-    pub(super) fn strike(self, installed: &mut Installed, disk: &Disk, outage: Duration) {
+    pub(super) fn strike(self, installed: &mut Installed, ground: &Ground, outage: Duration) {
         match self {
             Self::Agent => {
                 installed.kill_agent();
                 pause(outage);
-                installed.start_agent_with(&disk.recording());
+                installed.start_agent_with(&ground.disk.recording());
             }
             Self::Controller => {
                 installed.kill_controller();
@@ -104,6 +123,23 @@ impl Fault {
                 pause(outage);
                 release(installed);
             }
+            Self::ServerErrors => {
+                break_writes(installed);
+                pause(outage);
+                mend_writes(installed);
+            }
+            Self::ClockAhead | Self::ClockBehind => {
+                let step_s = if self == Self::ClockAhead { STEP_S } else { -STEP_S };
+                ground.clock.step_to(installed, step_s);
+                pause(outage);
+                ground.clock.step_to(installed, 0);
+            }
+            Self::Disk => {
+                installed.kill_agent();
+                ground.disk.empty();
+                installed.start_agent_with(&ground.disk.recording());
+                pause(outage);
+            }
         }
     }
 
@@ -121,7 +157,11 @@ impl Fault {
             | Self::ApiServer
             | Self::Kubelet
             | Self::Store
-            | Self::TooManyRequests => testbed.drop_api_traffic(way),
+            | Self::TooManyRequests
+            | Self::ServerErrors
+            | Self::ClockAhead
+            | Self::ClockBehind
+            | Self::Disk => testbed.drop_api_traffic(way),
         };
         disturbed.unwrap();
         pause(outage);
@@ -165,6 +205,33 @@ fn release(installed: &Installed) {
     for kind in ["flowschema", "prioritylevelconfiguration"] {
         kubectl.run(&["delete", kind, STORM, "--ignore-not-found"]).unwrap();
     }
+}
+
+/// Lets every write of our accounts end in an error of the API server: it has to ask a webhook
+/// that is not there.
+fn break_writes(installed: &Installed) {
+    let ours =
+        format!("request.userInfo.username.startsWith('system:serviceaccount:{SYSTEM}:walras-')");
+    let webhook = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": STORM },
+        "webhooks": [{
+            "name": "storm.walras.dev", "failurePolicy": "Fail", "timeoutSeconds": 1,
+            "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            // Nobody listens there.
+            "clientConfig": { "url": "https://127.0.0.1:1/" },
+            "matchConditions": [{ "name": "ours", "expression": ours }],
+            "rules": [{ "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"],
+                "resources": ["*/*"] }],
+        }],
+    });
+    installed.testbed.kubectl().unwrap().apply(&webhook).unwrap();
+}
+
+fn mend_writes(installed: &Installed) {
+    let kubectl = installed.testbed.kubectl().unwrap();
+    let what = ["delete", "validatingwebhookconfiguration", STORM, "--ignore-not-found"];
+    kubectl.run(&what).unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "an outage lasts")]

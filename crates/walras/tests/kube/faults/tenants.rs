@@ -1,6 +1,11 @@
 //! Tenants who mean harm, for as long as the faults last: they claim, they wish, they hold
 //! connections, they use up their quota, they change and delete what is ours.
+//!
+//! What they are held to is what the administrator says: a quota of the namespace, which the API
+//! server counts, and the rights beyond requests that the Namespace allows. How they divide that
+//! among their own pods, and whether one of them is sized at all, is their affair.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 
@@ -10,8 +15,12 @@ use walras_testbed::wait_for;
 
 use crate::installed::{Installed, PATIENCE, Place, SYSTEM};
 
-/// Their namespace, with a quota that allows no raise at all.
-pub(super) const NAMESPACE: &str = "tenants";
+/// Their namespace, with a quota that is used up from the beginning.
+const NAMESPACE: &str = "tenants";
+/// Their pods: name, request and limit in thousandths of a core.
+const PODS: [(&str, u64, u64); 2] = [("greedy", 10, 100), ("bound", 50, 100)];
+/// What their pods may have a right to beyond what they request, in thousandths of a core.
+const RIGHTS: u64 = 50;
 /// More connections than a program takes from one address.
 const HELD: usize = 100;
 
@@ -23,25 +32,38 @@ pub(super) struct Tenants {
 }
 
 impl Tenants {
-    /// Two pods: one that claims and wishes for everything, one under a quota that is used up.
+    /// Two pods: one that claims and wishes for everything, one beside it under the same quota.
     pub(super) fn move_in(installed: &Installed) -> Self {
         let kubectl = installed.testbed.kubectl().unwrap();
         installed.namespace(NAMESPACE);
-        let mut greedy = installed.pod(NAMESPACE, "greedy", "10m", "100m");
-        greedy["metadata"]["annotations"] = json!({
-            "mbcas.io/min-cpu": "16",
-            "mbcas.io/priority-multiplier": "10",
-            "walras.dev/max-cpu": "300m",
-        });
-        kubectl.apply(&greedy).unwrap();
-        let greedy = installed.place(NAMESPACE, "greedy");
-        let bound = installed.run(NAMESPACE, "bound", "50m", "100m");
+        let rights = format!("walras.dev/max-rights={RIGHTS}m");
+        kubectl.run(&["annotate", "namespace", NAMESPACE, &rights]).unwrap();
+        let (requests, limits) = quota();
         let quota = json!({
             "apiVersion": "v1", "kind": "ResourceQuota",
             "metadata": { "name": "tight", "namespace": NAMESPACE },
-            "spec": { "hard": { "limits.cpu": "200m", "requests.cpu": "60m" } },
+            "spec": { "hard": { "requests.cpu": format!("{requests}m"),
+                "limits.cpu": format!("{limits}m") } },
         });
+        // Before the pods: it counts what comes, and looks for what was there every few minutes.
         kubectl.apply(&quota).unwrap();
+        wait_for("the quota to count", PATIENCE, || {
+            let quota = installed.object("resourcequota", NAMESPACE, "tight")?;
+            Ok(quota["status"]["used"]["limits.cpu"].is_string().then_some(()))
+        })
+        .unwrap();
+        let [greedy, bound] = PODS.map(|(name, request, limit)| {
+            let (request, limit) = (format!("{request}m"), format!("{limit}m"));
+            let mut pod = installed.pod(NAMESPACE, name, &request, &limit);
+            if name == "greedy" {
+                pod["metadata"]["annotations"] = json!({
+                    "mbcas.io/min-cpu": "16",
+                    "mbcas.io/priority-multiplier": "10",
+                });
+            }
+            kubectl.apply(&pod).unwrap();
+            installed.place(NAMESPACE, name)
+        });
         wait_for("claims to be refused", PATIENCE, || {
             // A policy holds a moment after it was written.
             let refused = claim(installed).is_err();
@@ -90,22 +112,60 @@ impl Tenants {
         }
     }
 
-    /// Nothing of what they did restarted them, or gave them more than is allowed: the one what it
-    /// said itself, the other what its quota leaves.
-    pub(super) fn check(&self, installed: &Installed) {
-        for (pod, most) in [(&self.greedy, 300), (&self.bound, 100)] {
-            assert_eq!(installed.restarts(pod).unwrap(), 0, "{} was restarted", pod.name);
-            for event in installed.resizes().unwrap() {
-                let object = &event["objectRef"];
-                if object["namespace"] == NAMESPACE && object["name"] == pod.name.as_str() {
-                    let limit = limit_in(&event);
-                    assert!(limit <= most, "{} was given {limit}m", pod.name);
-                }
+    /// Whatever they wrote, nobody has another right than the administrator allows. An agent that
+    /// was just started may not know anybody yet.
+    pub(super) fn check_rights(&self, installed: &Installed) {
+        // It may just be away.
+        let Ok(state) = installed.agent_state() else { return };
+        for pod in state["pods"].as_array().into_iter().flatten() {
+            let name = pod["name"].as_str().unwrap_or_default();
+            let right = pod["min_milli"].as_u64().unwrap_or(u64::MAX);
+            let requested = PODS.iter().find(|(of, ..)| name == format!("{NAMESPACE}/{of}"));
+            let most = requested.map_or(super::CAME_WITH.0, |(_, request, _)| request + RIGHTS);
+            assert!(right <= most, "{name} has a right to {right}m: {pod:#}");
+            if name.starts_with("default/") {
+                assert_eq!(right, super::CAME_WITH.0, "{name}: {pod:#}");
             }
         }
+    }
+
+    /// Nothing of what they did restarted them, or gave them more than their quota together. What
+    /// they were refused was refused to them.
+    pub(super) fn check(&mut self, installed: &Installed) {
+        self.held.clear();
+        for pod in [&self.greedy, &self.bound] {
+            assert_eq!(installed.restarts(pod).unwrap(), 0, "{} was restarted", pod.name);
+        }
+        let mut has: BTreeMap<&str, (u64, u64)> =
+            PODS.into_iter().map(|(name, request, limit)| (name, (request, limit))).collect();
+        for event in installed.resizes().unwrap() {
+            let object = &event["objectRef"];
+            let Some(pod) = has.get_mut(object["name"].as_str().unwrap_or_default()) else {
+                continue;
+            };
+            *pod = asked_in(&event);
+            let sum = |of: fn(&(u64, u64)) -> u64| has.values().map(of).sum::<u64>();
+            let (requests, limits) = quota();
+            assert!(sum(|it| it.0) <= requests, "{has:?} are requests beyond {requests}m");
+            assert!(sum(|it| it.1) <= limits, "{has:?} are limits beyond {limits}m");
+        }
+        println!("tenants end with {has:?}, of {:?}", quota());
+        wait_for("an agent that knows everybody", PATIENCE, || {
+            let state = installed.agent_state()?;
+            Ok((state["pods"].as_array().is_some_and(|pods| pods.len() > 4)).then_some(()))
+        })
+        .unwrap();
+        self.check_rights(installed);
         let config = installed.object("configmap", SYSTEM, "mbcas-agent-config").unwrap();
         assert!(config["data"]["mode"].is_string(), "the settings are as they were");
     }
+}
+
+/// What all their pods together may request and be limited to: what they come with.
+fn quota() -> (u64, u64) {
+    PODS.iter().fold((0, 0), |(requests, limits), (_, request, limit)| {
+        (requests + request, limits + limit)
+    })
 }
 
 /// Says that a pod came with a million cores.
@@ -115,11 +175,14 @@ fn claim(installed: &Installed) -> anyhow::Result<String> {
     installed.testbed.kubectl()?.run(&args)
 }
 
-/// The limit that a resize asked for, in thousandths.
-fn limit_in(event: &Value) -> u64 {
+/// The request and the limit that a resize asked for, in thousandths of a core.
+fn asked_in(event: &Value) -> (u64, u64) {
     let resources = &event["requestObject"]["spec"]["containers"][0]["resources"];
-    let text = resources["limits"]["cpu"].as_str().unwrap_or_default();
-    walras_kube::pod::millicores(text).unwrap().get()
+    let cpu = |which: &str| {
+        let text = resources[which]["cpu"].as_str().unwrap_or_default();
+        walras_kube::pod::millicores(text).unwrap().get()
+    };
+    (cpu("requests"), cpu("limits"))
 }
 
 /// Connections that begin to ask and do not go on.
