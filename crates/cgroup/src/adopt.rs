@@ -151,6 +151,25 @@ impl Adopted {
         &self.original
     }
 
+    /// What limits it is not what it came with, which was none, after `originals` has kept that. The
+    /// groups inside are as they were found.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be kept.
+    pub fn came_without_limit(&mut self, originals: &mut dyn Originals) -> Result<(), CgroupError> {
+        if self.original.settings.max.quota.is_none() {
+            return Ok(());
+        }
+        let mut changed = self.original.clone();
+        changed.settings.max.quota = None;
+        originals
+            .keep(&changed)
+            .map_err(|source| CgroupError::NotKept { path: changed.path.clone(), source })?;
+        self.original = changed;
+        Ok(())
+    }
+
     /// Takes what the owner of the group changed in it for what it came with, after `originals` has
     /// kept that. Nothing if no other process changed anything, or only back to what it came with.
     ///

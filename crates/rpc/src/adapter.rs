@@ -16,7 +16,7 @@ use crate::agent::{
     ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse, GetWorkloadStatusRequest,
     GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
     ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse, SetDrainRequest,
-    SetDrainResponse,
+    SetDrainResponse, SnapshotAction, SnapshotRequest, SnapshotResponse,
 };
 use crate::listen::Peer;
 use crate::rights::{Rights, Verb};
@@ -155,6 +155,20 @@ impl<A: Agent> AgentService for Adapter<A> {
     ) -> Result<Response<SetDrainResponse>, Status> {
         let (peer, request) = (peer(&request), request.into_inner());
         answer(audited(&peer, Verb::Drain, "", self.0.drain(&peer, request)).await)
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<SnapshotRequest>,
+    ) -> Result<Response<SnapshotResponse>, Status> {
+        let (peer, request) = (peer(&request), request.into_inner());
+        let id = request.id.clone();
+        // Whoever may not change a machine may not change what it goes back to.
+        let verb = match request.action() {
+            SnapshotAction::Unspecified => Verb::Read,
+            SnapshotAction::Take | SnapshotAction::Revert | SnapshotAction::Drop => Verb::Apply,
+        };
+        answer(audited(&peer, verb, &id, self.0.snapshot(&peer, request)).await)
     }
 
     async fn get_logs(

@@ -24,7 +24,7 @@ use crate::agent::{
     AgentAction, ApplyWorkloadRequest, ApplyWorkloadResponse, DeleteWorkloadRequest,
     DeleteWorkloadResponse, ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse,
     GetWorkloadStatusRequest, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
-    ListWorkloadsRequest, SetDrainRequest, WorkloadStatus,
+    ListWorkloadsRequest, SetDrainRequest, SnapshotInfo, SnapshotRequest, WorkloadStatus,
 };
 use crate::serve::{Code, Refused};
 use crate::tls::{TlsError, TlsFolder};
@@ -150,6 +150,17 @@ impl Client {
         request: ListActionsRequest,
     ) -> Result<Vec<AgentAction>, Refused> {
         Ok(answer(self.inner.list_actions(request).await)?.actions)
+    }
+
+    /// Does something with snapshots of a machine, and says which there are.
+    ///
+    /// # Errors
+    /// It was refused, or nobody answers.
+    pub async fn snapshot(
+        &mut self,
+        request: SnapshotRequest,
+    ) -> Result<Vec<SnapshotInfo>, Refused> {
+        Ok(answer(self.inner.snapshot(request).await)?.snapshots)
     }
 
     /// What a workload wrote, and goes on to write.

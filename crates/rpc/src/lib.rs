@@ -11,6 +11,7 @@ mod adapter;
 mod brain;
 pub mod certs;
 mod client;
+pub mod control;
 mod json;
 mod listen;
 mod rights;
@@ -39,6 +40,19 @@ pub mod agent {
         reason = "made by a program"
     )]
     include!("generated/agent.rs.in");
+}
+
+/// What a host tells a control plane, as `proto/control.proto` has it.
+pub mod control_plane {
+    #![expect(
+        missing_docs,
+        clippy::all,
+        clippy::allow_attributes,
+        clippy::allow_attributes_without_reason,
+        clippy::too_many_lines,
+        reason = "made by a program"
+    )]
+    include!("generated/control.rs.in");
 }
 
 /// The messages of the Brain, as `proto/scheduler.proto` has them.
@@ -75,8 +89,9 @@ pub const PORT: u16 = 50051;
 #[cfg(test)]
 mod tests {
     /// What code was made from, and what is there now.
-    const MADE_FROM: [(&str, &str); 3] = [
+    const MADE_FROM: [(&str, &str); 4] = [
         (include_str!("generated/agent.from"), include_str!("../../../proto/agent.proto")),
+        (include_str!("generated/control.from"), include_str!("../../../proto/control.proto")),
         (include_str!("generated/scheduler.from"), include_str!("../../../proto/scheduler.proto")),
         (include_str!("generated/telemetry.from"), include_str!("../../../proto/telemetry.proto")),
     ];

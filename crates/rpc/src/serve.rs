@@ -28,7 +28,7 @@ use crate::agent::{
     ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse, GetWorkloadStatusRequest,
     GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
     ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse, SetDrainRequest,
-    SetDrainResponse,
+    SetDrainResponse, SnapshotRequest, SnapshotResponse,
 };
 use crate::listen::{Door, Listen, Peer, arriving};
 use crate::tls::TlsError;
@@ -74,6 +74,12 @@ pub trait Agent: Send + Sync + 'static {
         peer: &Peer,
         request: SetDrainRequest,
     ) -> impl Future<Output = Result<SetDrainResponse, Refused>> + Send;
+    /// Does something with snapshots of a machine, and says which there are.
+    fn snapshot(
+        &self,
+        peer: &Peer,
+        request: SnapshotRequest,
+    ) -> impl Future<Output = Result<SnapshotResponse, Refused>> + Send;
     /// What a workload wrote, and goes on to write.
     fn logs(
         &self,

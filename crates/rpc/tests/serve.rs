@@ -30,7 +30,7 @@ mod tests {
         ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse, GetWorkloadStatusRequest,
         GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse, ListActionsRequest,
         ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse, SetDrainRequest,
-        SetDrainResponse,
+        SetDrainResponse, SnapshotAction, SnapshotInfo, SnapshotRequest, SnapshotResponse,
     };
     use walras_rpc::certs::{self, Use, Wish};
     use walras_rpc::{
@@ -86,6 +86,15 @@ mod tests {
             request: SetDrainRequest,
         ) -> Result<SetDrainResponse, Refused> {
             Ok(SetDrainResponse { drained: request.drain })
+        }
+
+        async fn snapshot(
+            &self,
+            _: &Peer,
+            request: SnapshotRequest,
+        ) -> Result<SnapshotResponse, Refused> {
+            let one = SnapshotInfo { name: request.name, taken_at: 7 };
+            Ok(SnapshotResponse { snapshots: vec![one] })
         }
 
         async fn logs(&self, request: GetLogsRequest) -> Result<Answers<GetLogsResponse>, Refused> {
@@ -313,6 +322,16 @@ mod tests {
         assert_eq!(refused.message, "bob may not apply here, only: read, logs");
         assert_eq!(client.delete("web").await.unwrap_err().code, Code::Forbidden);
         assert_eq!(client.drain(true).await.unwrap_err().code, Code::Forbidden);
+        // Whoever may look sees snapshots, and makes none.
+        let snapshot = |action: SnapshotAction| SnapshotRequest {
+            action: action.into(),
+            ..Default::default()
+        };
+        assert_eq!(client.snapshot(snapshot(SnapshotAction::Unspecified)).await.unwrap().len(), 1);
+        for action in [SnapshotAction::Take, SnapshotAction::Revert, SnapshotAction::Drop] {
+            let refused = client.snapshot(snapshot(action)).await.unwrap_err();
+            assert_eq!(refused.code, Code::Forbidden);
+        }
         let (to, from) = mpsc::channel(1);
         to.send(ExecRequest::default()).await.unwrap();
         assert_eq!(client.exec(from).await.unwrap_err().code, Code::Forbidden);

@@ -9,7 +9,8 @@ use walras_rpc::agent::{
     DeleteWorkloadResponse, ExecRequest, ExecResponse, GetLogsRequest, GetLogsResponse,
     GetWorkloadStatusRequest, GetWorkloadStatusResponse, HealthCheckRequest, HealthCheckResponse,
     ListActionsRequest, ListActionsResponse, ListWorkloadsRequest, ListWorkloadsResponse,
-    SetDrainRequest, SetDrainResponse, WorkloadType,
+    SetDrainRequest, SetDrainResponse, SnapshotAction, SnapshotInfo, SnapshotRequest,
+    SnapshotResponse, WorkloadType,
 };
 use walras_rpc::{Agent, Answers, Code, Peer, Refused};
 
@@ -17,7 +18,7 @@ use crate::clock::seconds;
 use crate::convert::{self, SpecError};
 use crate::machine::Machine;
 use crate::manager::{Action, ActionState, Denied, Filter, Manager};
-use crate::runtime::Output;
+use crate::runtime::{Output, SnapshotWish};
 
 /// The API of one host.
 #[derive(Debug)]
@@ -146,6 +147,28 @@ impl Agent for Api {
         Ok(SetDrainResponse { drained: self.manager.is_drained() })
     }
 
+    async fn snapshot(
+        &self,
+        peer: &Peer,
+        message: SnapshotRequest,
+    ) -> Result<SnapshotResponse, Refused> {
+        let id = named(&message.id)?;
+        let Ok(action) = SnapshotAction::try_from(message.action) else {
+            let message = format!("action: {} is none", message.action);
+            return Err(Refused { code: Code::Invalid, message });
+        };
+        let wish = match action {
+            SnapshotAction::Unspecified => SnapshotWish::List,
+            SnapshotAction::Take => SnapshotWish::Take(message.name),
+            SnapshotAction::Revert => SnapshotWish::Revert(message.name),
+            SnapshotAction::Drop => SnapshotWish::Drop(message.name),
+        };
+        let there = self.manager.snapshot(&id, wish, who(peer)).await.map_err(refused)?;
+        let told = there.into_iter();
+        let told = told.map(|it| SnapshotInfo { name: it.name, taken_at: it.taken_s });
+        Ok(SnapshotResponse { snapshots: told.collect() })
+    }
+
     async fn logs(&self, message: GetLogsRequest) -> Result<Answers<GetLogsResponse>, Refused> {
         let id = named(&message.id)?;
         let tail = if message.tail == 0 { TAIL } else { message.tail.min(TAIL_MAX) };
@@ -235,8 +258,12 @@ fn named(id: &str) -> Result<WorkloadId, Refused> {
 fn refused(denied: Denied) -> Refused {
     let code = match denied {
         Denied::NotFound(_) => Code::NotFound,
-        Denied::Deleting(_) => Code::Busy,
-        Denied::OtherKind { .. } | Denied::Faults(_) | Denied::Taken { .. } => Code::Invalid,
+        Denied::Deleting(_) | Denied::Busy(_) => Code::Busy,
+        Denied::OtherKind { .. }
+        | Denied::OtherRuntime { .. }
+        | Denied::Faults(_)
+        | Denied::Taken { .. } => Code::Invalid,
+        Denied::NotDone { ref fault, .. } => code_of(fault),
         Denied::NoRuntime(_) => Code::Unsupported,
         Denied::NoRoom(_) => Code::NoRoom,
         Denied::NotSaved(_) => Code::Failed,

@@ -9,24 +9,29 @@
 mod api;
 mod beside;
 mod clock;
+mod control;
 mod convert;
 mod daemon;
 mod machine;
 mod machines;
 mod manager;
 mod metrics;
+mod record;
 mod runtime;
 mod store;
 
 pub use beside::Beside;
+pub use control::ControlOptions;
 pub use convert::{Request, SpecError, request};
-pub use daemon::{Options, RunError, Running, start};
+pub use daemon::{Options, RunError, Running, serve, start};
 pub use machines::{Machines, Market, NoMarket, Others, SizingError, SizingOptions};
 pub use manager::{
     Action, ActionState, Applied, Denied, FaultPoint, Filter, Manager, ManagerOptions, Told,
 };
+pub use record::{LimitRecord, LimitRecords};
 pub use runtime::{
-    ComposeRuntime, Docker, DockerOptions, Job, Output, Part, Runtime, RuntimeEvents, RuntimeLogs,
-    RuntimeOutput, Runtimes, Unneeded, VmRuntime,
+    ComposeRuntime, Docker, DockerOptions, Job, LibvirtRuntime, Output, Part, Runtime,
+    RuntimeEvents, RuntimeLogs, RuntimeOutput, Runtimes, Snapshot, SnapshotWish, Unneeded,
+    VmRuntime, usual_compose, usual_qemu,
 };
 pub use store::{Loaded, MemoryStore, Quarantined, RedbStore, Store, StoreError};

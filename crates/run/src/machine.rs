@@ -22,6 +22,26 @@ pub(crate) struct InUse {
     pub(crate) disk: f64,
 }
 
+/// The disk that the machine's root is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Disk {
+    pub(crate) total: Bytes,
+    pub(crate) used: Bytes,
+}
+
+/// How large the disk is, and how much of it is used.
+pub(crate) fn disk() -> Disk {
+    rustix::fs::statvfs("/").map_or_else(
+        |_| Disk::default(),
+        |disk| Disk {
+            total: Bytes::new(disk.f_blocks.saturating_mul(disk.f_frsize)),
+            used: Bytes::new(
+                disk.f_blocks.saturating_sub(disk.f_bavail).saturating_mul(disk.f_frsize),
+            ),
+        },
+    )
+}
+
 /// All of the machine's CPUs and memory.
 pub(crate) fn capacity() -> Capacity {
     let cpus = thread::available_parallelism().map_or(1, |cpus| cpus.get());
@@ -45,10 +65,8 @@ impl Machine {
             percent(busy.saturating_sub(last.0), all.saturating_sub(last.1))
         });
         *last = counted.unwrap_or_default();
-        let disk = rustix::fs::statvfs("/").map_or(0.0, |disk| {
-            percent(disk.f_blocks.saturating_sub(disk.f_bavail), disk.f_blocks)
-        });
-        InUse { memory, cpu, disk }
+        let disk = disk();
+        InUse { memory, cpu, disk: percent(disk.used.get(), disk.total.get()) }
     }
 }
 

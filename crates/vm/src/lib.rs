@@ -28,7 +28,7 @@ pub use folder::Ending;
 pub use port::{
     Destination, Handover, Machine, Migration, MigrationPhase, MigrationTerms, Observed, RunState,
 };
-pub use qemu::{Life, Look, Qemu, QemuMachine, QemuOptions, WayIn};
+pub use qemu::{Life, Look, Qemu, QemuMachine, QemuOptions, Snapshot, WayIn, seed_image};
 pub use scaling::Scaling;
 pub use spec::{
     Accel, Boot, CpuRange, Disk, DiskFormat, Firmware, Forward, MachineSpec, MemoryBy, MemoryRange,

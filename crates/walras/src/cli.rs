@@ -152,6 +152,9 @@ pub(crate) struct DemoArgs {
     /// Where to write the page with the table and the pictures
     #[arg(long, value_name = "FILE.html", default_value = "walras-demo.html")]
     pub(crate) report: PathBuf,
+    #[cfg(feature = "run")]
+    #[command(flatten)]
+    pub(crate) running: crate::run_cli::DemoRunArgs,
 }
 
 /// Which workload to be.

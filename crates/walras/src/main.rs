@@ -7,6 +7,8 @@
 
 mod cli;
 mod commands;
+#[cfg(feature = "run")]
+mod control_cli;
 mod daemon;
 mod failure;
 mod figures;
@@ -15,6 +17,8 @@ mod input;
 mod page;
 #[cfg(feature = "run")]
 mod run_cli;
+#[cfg(feature = "run")]
+mod run_help;
 mod screen;
 #[cfg(feature = "run")]
 mod sizing_cli;

@@ -6,6 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::HostArgs;
+use crate::control_cli::ControlArgs;
+use crate::run_help::{
+    ACTIONS_HELP, APPLY_HELP, CERTS_HELP, DELETE_HELP, DRAIN_HELP, EXEC_HELP, HEALTH_HELP,
+    LIST_HELP, LOGS_HELP, SNAPSHOT_HELP, STATUS_HELP,
+};
 use crate::sizing_cli::SizingArgs;
 
 /// Where the API is found on its own machine.
@@ -18,6 +23,8 @@ pub(crate) struct HostCommand {
     pub(crate) host: HostArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
     #[command(flatten)]
     pub(crate) sizing: SizingArgs,
 }
@@ -63,6 +70,9 @@ pub(crate) struct RunArgs {
     /// QEMU, where it is not at its usual place; without it no virtual machines are run
     #[arg(long, value_name = "PROGRAM", env = "WALRAS_RUN_QEMU")]
     pub(crate) run_qemu: Option<PathBuf>,
+    /// libvirt, where it is not this machine's own, such as qemu:///system; asked by `virsh`
+    #[arg(long, value_name = "URI", env = "WALRAS_RUN_LIBVIRT")]
+    pub(crate) run_libvirt: Option<String>,
     /// Let compose files have privileges, devices, namespaces and folders of the host
     #[arg(long, env = "WALRAS_RUN_COMPOSE_HOST_ACCESS")]
     pub(crate) run_compose_host_access: bool,
@@ -83,6 +93,34 @@ pub(crate) struct RunArgs {
     #[cfg(feature = "real-docker")]
     #[arg(long, hide = true)]
     pub(crate) run_fault: Option<walras_run::FaultPoint>,
+}
+
+/// What to show of running workloads.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Running workloads")]
+pub(crate) struct DemoRunArgs {
+    /// Run a container, a compose project and a virtual machine instead, as far as this machine has
+    /// what they need
+    #[arg(long, conflicts_with_all = ["simulate", "json"])]
+    pub(crate) run: bool,
+    /// Docker's socket
+    #[arg(long, value_name = "PATH", default_value = "/var/run/docker.sock", requires = "run")]
+    pub(crate) docker: PathBuf,
+    /// The image of the containers, with a shell in it
+    #[arg(long, value_name = "IMAGE", default_value = "busybox:1.36", requires = "run")]
+    pub(crate) image: String,
+    /// Docker's compose plugin, where it is not at its usual place
+    #[arg(long, value_name = "PROGRAM", requires = "run")]
+    pub(crate) compose: Option<PathBuf>,
+    /// QEMU, where it is not at its usual place
+    #[arg(long, value_name = "PROGRAM", requires = "run")]
+    pub(crate) qemu: Option<PathBuf>,
+    /// The kernel of the machine; this machine's own where it is not said
+    #[arg(long, value_name = "FILE", requires = "run")]
+    pub(crate) kernel: Option<PathBuf>,
+    /// Its first file system
+    #[arg(long, value_name = "FILE", requires = "run")]
+    pub(crate) initrd: Option<PathBuf>,
 }
 
 /// What to ask of a host that runs workloads.
@@ -109,6 +147,9 @@ pub(crate) enum RunCommand {
     /// Run a command in a workload of a host
     #[command(after_help = EXEC_HELP)]
     Exec(ExecArgs),
+    /// Keep the disks of a machine as they are, go back to that, or list what is kept
+    #[command(after_help = SNAPSHOT_HELP)]
+    Snapshot(SnapshotArgs),
     /// Say whether a host that runs workloads is well
     #[command(after_help = HEALTH_HELP)]
     Health(ListArgs),
@@ -237,6 +278,28 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<String>,
 }
 
+/// What to do with snapshots of which machine.
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// The id of the workload
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Keep its disks as they are now under this name
+    #[arg(long, value_name = "NAME", group = "wish")]
+    pub(crate) take: Option<String>,
+    /// Make its disks what they were; the machine must be stopped
+    #[arg(long, value_name = "NAME", group = "wish")]
+    pub(crate) revert: Option<String>,
+    /// Forget this one
+    #[arg(long, value_name = "NAME", group = "wish")]
+    pub(crate) drop: Option<String>,
+    /// Print JSON for programs, not a table for people
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostChoice,
+}
+
 /// Which host.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
@@ -325,172 +388,3 @@ pub(crate) enum UseChoice {
     /// Who asks
     Client,
 }
-
-const APPLY_HELP: &str = "\
-Examples:
-  walras apply -f web.yaml
-  walras apply -f web.yaml --dry-run
-  walras apply -f all.yaml --wait --address web1.example:50051 --tls ~/certs/alice
-  walras apply -f all.yaml --wait --hosts hosts.txt --tls ~/certs/alice
-  generate | walras apply -f - --json
-
-A file has one workload, or several between lines of ---:
-  id: web
-  desired_state: running            # or stopped
-  revision_id: \"7\"                  # where it is not said, made from what follows
-  spec:
-    rollback: true                  # a new revision that fails gives way to the last good one
-    secrets: {TOKEN: hush}          # in the environment; kept nowhere by the host
-    container:
-      image: nginx:1.27
-      args: [\"-g\", \"daemon off;\"]
-      env: {MODE: production}
-      ports: [{host_port: 8080, container_port: 80}]
-      volumes: [{host_path: /srv/www, container_path: /www, read_only: true}]
-      managed_volumes: [{name: cache, mount_path: /var/cache/nginx}]
-      resources: {memory_bytes: 268435456, cpu_min_milli: 250, cpu_max_milli: 2000}
-      restart_policy: {policy: always}       # no, on-failure, unless-stopped
-      health_check: {command: [wget, -q, http://localhost], interval_s: 10}
-      networks: [backend]                    # bridges; made where they are missing
-      logs: {max_bytes: 10485760, max_files: 3}
-  ---
-  id: shop
-  spec:
-    secrets: {TOKEN: hush}
-    compose:
-      env: {TAG: \"2\"}
-      compose_yaml: |
-        services:
-          web: {image: \"shop:${TAG}\", environment: {TOKEN: \"${TOKEN}\"}}
-  ---
-  id: db
-  spec:
-    secrets: {PASSWORD: hush}       # at /sys/firmware/qemu_fw_cfg/by_name/opt/dev.walras/PASSWORD
-    vm:
-      vcpus: 2
-      vcpus_max: 4                  # it can grow to that while it runs
-      memory_mb: 1024
-      memory_max_mb: 4096
-      scaling: {unit_cpu_milli: 500, unit_memory_mb: 512}   # and does, as its guest needs
-      disks: [{path: /srv/db.qcow2, size_gb: 20}]    # made if it is not there, never removed
-      ports: [{host_port: 2222, guest_port: 22}]
-      cloud_init: |
-        #cloud-config
-        password: ${secret:PASSWORD}
-
-The same revision again changes nothing. Another desired state starts or stops. Another revision
-replaces: its image is fetched first, while the old one runs.
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached, a workload failed, or time ran out
-  2  bad input or usage, or the host refused it";
-
-const DELETE_HELP: &str = "\
-Examples:
-  walras delete web
-  walras delete web db --wait
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached, or time ran out
-  2  bad usage, or there is no such workload";
-
-const STATUS_HELP: &str = "\
-Examples:
-  walras status web
-  walras status web --json | jq .actual_state
-  walras status web db --watch
-
-The runtime is asked, for two seconds at most. If it does not answer, the state is UNKNOWN.
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached
-  2  bad usage, or there is no such workload";
-
-const LIST_HELP: &str = "\
-Examples:
-  walras list
-  walras list --json --address web1.example:50051 --tls ~/certs/alice
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached
-  2  bad usage";
-
-const ACTIONS_HELP: &str = "\
-Examples:
-  walras actions
-  walras actions web --failed
-
-Newest first. Lost when the daemon restarts; its log has them too.
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached
-  2  bad usage";
-
-const LOGS_HELP: &str = "\
-Examples:
-  walras logs web
-  walras logs web -f --tail 10
-  walras logs shop --service db
-
-Lines of a project with several containers begin with the name of their service.
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached, or its runtime does not answer
-  2  bad usage, or there is no such workload";
-
-const EXEC_HELP: &str = "\
-Examples:
-  walras exec web -- cat /etc/hostname
-  walras exec shop --service db -- pg_dump shop > shop.sql
-  walras exec web -i -- sh < script.sh
-
-There is no terminal: what is written arrives as it is. Who may do this can do in the workload
-whatever the workload can.
-
-Exit codes:
-  0  the command ended with 0
-  1  it ended with another code, or the host cannot be reached
-  2  bad usage, or there is no such workload";
-
-const HEALTH_HELP: &str = "\
-Examples:
-  walras health
-  walras health --json
-
-Exit codes:
-  0  it is well
-  1  it is not, or cannot be reached
-  2  bad usage";
-
-const DRAIN_HELP: &str = "\
-Examples:
-  walras drain
-  walras drain --undo
-
-Exit codes:
-  0  fine
-  1  the host cannot be reached
-  2  bad usage";
-
-const CERTS_HELP: &str = "\
-Examples:
-  walras certs init --dir ca
-  walras certs issue --dir ca --use server --name web1.example --ip 192.0.2.7
-  walras certs issue --dir ca --use client --name alice
-  echo alice >> ca/web1.example/clients
-  walras host --run-listen 0.0.0.0:50051 --run-tls ca/web1.example
-  walras list --address web1.example:50051 --tls ca/alice
-
-Copy the folder of a host to the host and that of a client to the client; ca-key.pem stays here.
-A host takes only clients in its file `clients`, and reads it again when it changes.
-
-Exit codes:
-  0  fine
-  1  a file cannot be written
-  2  bad usage";

@@ -12,10 +12,13 @@ use anyhow::{Context, Result, ensure};
 use crate::tools::{Places, make_folder};
 
 /// What is made, and committed.
-const MADE: [&str; 9] = [
+const MADE: [&str; 12] = [
     "agent.rs.in",
     "agent.bin",
     "agent.from",
+    "control.rs.in",
+    "control.bin",
+    "control.from",
     "scheduler.rs.in",
     "scheduler.bin",
     "scheduler.from",

@@ -11,8 +11,9 @@ use std::{env, fs};
 use prost::Message;
 
 /// The protocols, and the packages that are in them.
-const PROTOCOLS: [(&str, &str); 3] = [
+const PROTOCOLS: [(&str, &str); 4] = [
     ("agent", "persys.agent.v1"),
+    ("control", "persys.control.v1"),
     ("scheduler", "scheduler"),
     ("telemetry", "walras.telemetry.v1"),
 ];

@@ -20,6 +20,8 @@ mod decide;
 mod fault;
 mod interpolate;
 mod look;
+mod member;
+mod record;
 mod saved;
 mod spec;
 mod status;
@@ -46,13 +48,15 @@ pub use decide::{Op, Step, Why};
 pub use fault::{Fault, FaultKind, Remedy};
 pub use interpolate::{InterpolateError, interpolate};
 pub use look::{GATE, GOOD_AFTER, Health, Instance, InstanceState, Ticket};
+pub use member::{Granted, INTERVAL, LEAST, Member, RETRY_FIRST, RETRY_MAX, Tell};
+pub use record::{RECORD_EVERY, STEADY_FOR, record_is_due};
 pub use saved::{SAVED_VERSION, SavedError};
 pub use spec::{
     Custom, Desired, ID_MAX, Kind, NameError, Needs, REVISION_MAX, Restart, Revision, Spec, Work,
     WorkloadId,
 };
 pub use status::{Actual, Status};
-pub use vm::Vm;
+pub use vm::{Hypervisor, Vm};
 
 /// What an apply would come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,17 @@ use crate::units::{Bytes, Millicores};
 
 use super::spec::{Needs, Restart};
 
+/// Who runs a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hypervisor {
+    /// QEMU, as a process of its own.
+    #[default]
+    Qemu,
+    /// libvirt, which runs QEMU.
+    Libvirt,
+}
+
 /// A virtual machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +33,9 @@ pub struct Vm {
     pub memory: Bytes,
     /// What happens when its guest switches it off, or it dies.
     pub restart: Restart,
+    /// Who runs it.
+    #[serde(default)]
+    pub hypervisor: Hypervisor,
 }
 
 impl Vm {

@@ -28,6 +28,8 @@ pub struct Marks {
     pub target_latency_ms: Option<f64>,
     /// What kind of work it does.
     pub nature: Option<Nature>,
+    /// Whether this host runs it itself, and said so when it made it.
+    pub made_here: bool,
     /// What was written and could not be understood, in sentences.
     pub complaints: Vec<String>,
 }
@@ -119,6 +121,9 @@ impl Marks {
     pub fn of_labels(labels: BTreeMap<String, String>) -> Self {
         let mut marks = Self::default();
         for (key, value) in labels {
+            if key == "persys.managed" {
+                marks.made_here = value == "true";
+            }
             let Some(known) = key.strip_prefix("walras.dev/").or(key.strip_prefix("mbcas.io/"))
             else {
                 continue;

@@ -128,7 +128,8 @@ impl Cgroups {
                 format!("{} of user {user} is left alone: {PER_USER_MAX} {words}", one.path);
             return Some(self.waits(one, because));
         }
-        match self.open(&one.path, batch) {
+        let made_here = matches!(&told, Told::Marks(marks) if marks.made_here);
+        match self.open(&one.path, made_here, batch) {
             Ok(Some((handle, settings))) => {
                 let told = told_by_an_engine(seen, told);
                 fresh.push(Fresh { handle, adoption, told, user, settings });
@@ -169,6 +170,7 @@ impl Cgroups {
     fn open(
         &mut self,
         path: &CgroupPath,
+        made_here: bool,
         batch: &mut Batch,
     ) -> Result<Option<(Handle, Settings)>, CgroupError> {
         let group = Group::open(&self.layout, path)?;
@@ -185,7 +187,12 @@ impl Cgroups {
             self.originals.remove(&adopted.original().identity);
             Handle::Adopted(Box::new(adopted))
         } else {
-            Handle::Adopted(Box::new(group.adopt(batch)?))
+            let mut adopted = group.adopt(batch)?;
+            if made_here {
+                // It is made without a limit; one that it comes with was put on record for us.
+                adopted.came_without_limit(batch)?;
+            }
+            Handle::Adopted(Box::new(adopted))
         };
         Ok(Some((handle, settings)))
     }

@@ -12,6 +12,7 @@ mod give_back;
 mod handle;
 mod known;
 mod owner;
+mod records;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -31,9 +32,10 @@ pub use self::caps::Caps;
 pub use self::check::{Check, Checked, Verdict, check};
 use self::handle::{Batch, Handle};
 use self::owner::ByOwner;
+pub use self::records::{Due, Records};
 pub use self::restore::restore_left_behind;
 use self::waiting::Waiting;
-use crate::adopt::{AdoptRules, Adoption, Engines, Marks, Seen};
+use crate::adopt::{AdoptRules, Adoption, Engines, Marks, Seen, Source};
 use crate::latency::{self, LatencyTerms};
 use walras_node::drive::{Carried, Change, Clock, Machine, Outside, Trouble, cpus_online};
 use walras_node::latency::Questions;
@@ -95,6 +97,8 @@ pub struct Cgroups {
     engines: Option<Engines>,
     /// What some groups are permitted.
     caps: Arc<Caps>,
+    /// What engines should have on record.
+    records: Arc<Records>,
 }
 
 /// How a cgroup stands.
@@ -156,6 +160,7 @@ impl Cgroups {
         let (originals, earlier) = if terms.act { (on_record, none) } else { (none, on_record) };
         let capacity = terms.capacity.unwrap_or_else(cpus_online);
         let machine = Machine::of(&layout);
+        let records = Arc::new(Records::new(layout.clone()));
         Self {
             layout,
             terms,
@@ -177,6 +182,7 @@ impl Cgroups {
             questions: Arc::new(Questions::new(LatencyTerms::SETTINGS)),
             engines: None,
             caps: Arc::default(),
+            records,
         }
     }
 
@@ -184,6 +190,12 @@ impl Cgroups {
     #[must_use]
     pub fn caps(&self) -> Arc<Caps> {
         Arc::clone(&self.caps)
+    }
+
+    /// What engines should have on record about limits, for whoever tells them.
+    #[must_use]
+    pub fn records(&self) -> Arc<Records> {
+        Arc::clone(&self.records)
     }
 
     /// What Prometheus is to be asked, for the thread that asks it.
@@ -280,6 +292,7 @@ impl Outside for Cgroups {
         }
         self.compare(&mut changes);
         self.take_caps(&mut changes);
+        self.records.keep_only(&self.held.keys().map(WorkloadUid::as_str).collect());
         changes.extend(fresh.into_iter().map(|it| Change::Came(Box::new(self.arrival(it)))));
         self.ask_prometheus();
         changes
@@ -310,7 +323,8 @@ impl Outside for Cgroups {
         if matches!(held.handle, Handle::Watched(_)) {
             return Carried::OnlyWatching(held.limit);
         }
-        match held.owners_change(&mut self.store) {
+        let ours = held.is_written_for_us(&self.records, &action.uid);
+        match if ours { Ok(None) } else { held.owners_change(&mut self.store) } {
             Ok(None) => {}
             Ok(Some(change)) => {
                 held.limit = limit_of(&change.in_force);
@@ -328,6 +342,10 @@ impl Outside for Cgroups {
         let Handle::Adopted(adopted) = &mut held.handle else {
             return Carried::OnlyWatching(held.limit);
         };
+        if let Some(container) = recorded_as(&held.adoption, held.told.as_ref()) {
+            let path = adopted.group().path();
+            self.records.sets(&action.uid, container, path, action.limit);
+        }
         match adopted.apply(&target_of(action)) {
             Ok(applied) => {
                 held.limit = limit_of(&applied.now);
@@ -360,6 +378,14 @@ impl Outside for Cgroups {
         let first = self.walk_problem.iter().cloned().chain(self.changed_earlier());
         first.chain(each).chain(latency).collect()
     }
+}
+
+/// What its engine knows a container by, where that engine keeps a limit on record for us: those
+/// that this host made.
+fn recorded_as<'a>(adoption: &Adoption, told: Option<&'a (Seen, Marks)>) -> Option<&'a str> {
+    let (seen, marks) = told?;
+    let kept = adoption.source == Source::Docker && marks.made_here;
+    kept.then_some(&*seen.id)
 }
 
 /// What an action sets on a group.

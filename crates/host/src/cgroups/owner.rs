@@ -11,6 +11,7 @@ use walras_cgroup::{Adopted, CgroupError, Settings};
 use walras_core::units::{Millicores, WorkloadUid};
 
 use super::handle::Handle;
+use super::records::Records;
 use super::{Cgroups, Fresh, Held, LOOKS_PER_ROUND, Standing, limit_of};
 use walras_node::drive::{Change, Owned};
 use walras_node::store::Store;
@@ -24,6 +25,11 @@ pub(super) struct ByOwner {
 }
 
 impl Held {
+    /// Whether what is in force was written by its engine on our behalf.
+    pub(super) fn is_written_for_us(&self, records: &Records, uid: &WorkloadUid) -> bool {
+        self.handle.group().max().is_ok_and(|in_force| records.is_ours(uid, &in_force))
+    }
+
     /// What the owner of a workload changed in it since the last time, after that was kept.
     pub(super) fn owners_change(
         &mut self,
@@ -61,6 +67,9 @@ impl Cgroups {
         for (uid, held) in rest.by_ref().take(count) {
             if held.handle.group().is_populated().is_ok_and(|populated| !populated) {
                 emptied.push(uid.clone());
+                continue;
+            }
+            if held.is_written_for_us(&self.records, uid) {
                 continue;
             }
             match held.owners_change(&mut self.store) {

@@ -95,6 +95,8 @@ pub struct Overrides {
     pub record_max_mib: Option<u64>,
     /// The constants to start from.
     pub profile: Option<ProfileName>,
+    /// Docker's socket, where the file names none.
+    pub docker_socket: Option<PathBuf>,
 }
 
 impl Config {
@@ -179,7 +181,7 @@ impl Config {
         let name = root.optional("profile", &Word { all: &PROFILES });
         let name = flags.profile.or(name).unwrap_or(ProfileName::Direct);
         let profile = market::take(root, Profile::named(name));
-        let adopt = take_adopt(root);
+        let adopt = take_adopt(root, flags.docker_socket.as_ref());
         let latency = take_latency(root);
         let max_mib = flags.record_max_mib.or(max_mib).unwrap_or(RecordTo::DEFAULT_MAX_MIB);
         let record = flags.record.clone().or(record);
@@ -225,8 +227,11 @@ fn take_latency(root: &mut Fields<'_>) -> LatencyTerms {
 }
 
 /// `[adopt]` and every `[[rule]]`.
-fn take_adopt(root: &mut Fields<'_>) -> AdoptRules {
+fn take_adopt(root: &mut Fields<'_>, docker_socket: Option<&PathBuf>) -> AdoptRules {
     let mut rules = AdoptRules::default();
+    if let Some(socket) = docker_socket {
+        rules.docker_socket.clone_from(socket);
+    }
     if let Some(mut fields) = root.table("adopt") {
         let reach = Word { all: &Reach::WORDS };
         let mut of = |name, default| fields.optional(name, &reach).unwrap_or(default);

@@ -30,7 +30,7 @@ use walras_node::log;
 use walras_node::signal::{self, Asked};
 
 use self::reload::Watched;
-use crate::cgroups::{self, Caps, Cgroups, Check, Terms, restore_left_behind};
+use crate::cgroups::{self, Caps, Cgroups, Check, Records, Terms, restore_left_behind};
 use crate::config::{Config, ConfigError, Overrides};
 
 /// So many files may have to be open: a few for each workload.
@@ -88,6 +88,8 @@ pub struct Around {
     pub board: Arc<Board>,
     /// What some workloads are permitted by others than the market.
     pub caps: Arc<Caps>,
+    /// What engines should have on record about limits; nothing where no limit is set.
+    pub records: Option<Arc<Records>>,
 }
 
 /// Runs the daemon until it is told to stop, and beside it what `beside` starts, which may read and
@@ -120,7 +122,8 @@ pub fn run(
     let recorder = recorder(&config, origin)?;
     let node = Node::new(capacity(&config), config.profile.clone());
     let outside = Cgroups::new(layout, terms(&config), store, originals, origin);
-    let around = Around { board: Arc::clone(&board), caps: outside.caps() };
+    let records = config.act.then(|| outside.records());
+    let around = Around { board: Arc::clone(&board), caps: outside.caps(), records };
     let mut drive = Drive::new(node, outside, Arc::clone(&board), config.look_interval);
     if let Some(recorder) = recorder {
         drive.record_to(recorder);

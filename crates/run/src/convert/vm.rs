@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use walras_core::run::{Restart, Vm};
+use walras_core::run::{Hypervisor, Restart, Vm};
 use walras_core::units::{Bytes, Millicores};
 use walras_rpc::agent::{
     CloudInitConfig, DiskConfig, NetworkConfig, PortMapping, RestartPolicy, VmScaling, VmSpec,
@@ -52,6 +52,18 @@ impl Reader {
         self.forward(&mut machine, ports);
         machine.scaling = spec.scaling.map(|scaling| self.scaling(&scaling, cpus));
         machine.seed = seed(spec.cloud_init, spec.cloud_init_config);
+        let hypervisor = match spec.hypervisor.as_str() {
+            "" | "qemu" => Hypervisor::Qemu,
+            "libvirt" => Hypervisor::Libvirt,
+            other => {
+                self.fault("vm.hypervisor", format!("`{other}` is none of qemu and libvirt"));
+                Hypervisor::Qemu
+            }
+        };
+        if hypervisor == Hypervisor::Libvirt && machine.scaling.is_some() {
+            let what = "is possible with the hypervisor qemu only";
+            self.fault("vm.scaling", what);
+        }
         let restart = self.vm_restart(spec.restart_policy.as_ref());
         if let Err(faults) = machine.check() {
             for fault in faults {
@@ -61,7 +73,8 @@ impl Reader {
         }
         let kept = serde_json::to_value(&machine);
         let kept = self.keep("vm", kept).filter(|_| self.faults.len() == faults_before)?;
-        Some(Vm { machine: kept, cpu: cpus.start, memory: memory.start, restart })
+        let (cpu, memory) = (cpus.start, memory.start);
+        Some(Vm { machine: kept, cpu, memory, restart, hypervisor })
     }
 
     fn cpus(&mut self, spec: &VmSpec) -> CpuRange {

@@ -1,5 +1,7 @@
 //! What can be asked of the manager. Requests change what is wanted, and nothing else.
 
+use std::sync::Arc;
+
 use tracing::info;
 use walras_core::run::{
     Desired, Fault, FaultKind, Kind, Needs, Refusal, Spec, Status, Step, Verdict, Work, Workload,
@@ -99,6 +101,11 @@ impl Manager {
             return Err(Denied::OtherKind { id: id.clone(), there, wanted });
         }
         let runtime = self.runtimes.of(&spec.work).ok_or_else(|| self.no_runtime(&spec.work))?;
+        let has = state.entries.get(id).and_then(|it| self.runtimes.of(&it.workload.spec().work));
+        if let Some(has) = has.filter(|has| !Arc::ptr_eq(has, runtime)) {
+            let (there, wanted) = (has.name(), runtime.name());
+            return Err(Denied::OtherRuntime { id: id.clone(), there, wanted });
+        }
         let faults = runtime.check(&spec.work, secrets);
         if !faults.is_empty() {
             return Err(Denied::Faults(faults));
@@ -153,6 +160,17 @@ impl Manager {
             Desired::Stopped => Needs::default(),
         };
         Ok(admit(self.options.capacity, others, wanted)?)
+    }
+
+    /// What all workloads need, together.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        let state = self.lock();
+        let all = state.entries.values().map(|entry| entry.workload.needs());
+        all.fold(Needs::default(), |sum, needs| Needs {
+            cpu: sum.cpu + needs.cpu,
+            memory: sum.memory + needs.memory,
+        })
     }
 
     /// What workloads need that are no machines with a permit, all together.

@@ -23,7 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use walras_core::run::{Capacity, FieldFault, Kind, Op, Refusal, Status, Verdict, WorkloadId};
+use walras_core::run::{
+    Capacity, Fault, FieldFault, Kind, Op, Refusal, Status, Verdict, WorkloadId,
+};
 
 use crate::runtime::Runtimes;
 use crate::store::{Quarantined, Store, StoreError};
@@ -112,6 +114,27 @@ pub enum Denied {
         there: Kind,
         /// What it should become.
         wanted: Kind,
+    },
+    /// Another runtime has it.
+    #[error("vm.hypervisor: {id} is run by {there}; delete it first to have it run by {wanted}")]
+    OtherRuntime {
+        /// Which workload.
+        id: WorkloadId,
+        /// Who runs it.
+        there: &'static str,
+        /// Who should.
+        wanted: &'static str,
+    },
+    /// Something is being done about it.
+    #[error("{0}: something is being done about it; try again")]
+    Busy(WorkloadId),
+    /// Its runtime did not do it.
+    #[error("{id}: {fault}")]
+    NotDone {
+        /// Which workload.
+        id: WorkloadId,
+        /// Why not.
+        fault: Fault,
     },
     /// This host has no runtime for it.
     #[error("{0}")]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
-use walras_core::run::{Fault, WorkloadId};
+use walras_core::run::{Fault, FaultKind, WorkloadId};
 
 use crate::clock::now;
-use crate::runtime::{Output, Part, Runtime};
+use crate::runtime::{Output, Part, Runtime, Snapshot, SnapshotWish};
 
 use super::{ActionState, Denied, Manager, Tally};
 
@@ -89,6 +89,47 @@ impl Manager {
             manager.lock().actions.end(task, outcome, now());
         });
         Ok(from)
+    }
+
+    /// Does something with snapshots of a workload, because `who` asked for it, and says which there
+    /// are then. Nothing else is done about the workload meanwhile.
+    ///
+    /// # Errors
+    /// There is no such workload, something is being done about it, or its runtime refuses.
+    pub async fn snapshot(
+        self: &Arc<Self>,
+        id: &WorkloadId,
+        wish: SnapshotWish,
+        who: &str,
+    ) -> Result<Vec<Snapshot>, Denied> {
+        let runtime = self.existing(id)?;
+        let not_done = |fault| Denied::NotDone { id: id.clone(), fault };
+        if wish == SnapshotWish::List {
+            return runtime.snapshot(id, wish).await.map_err(not_done);
+        }
+        let task = {
+            let mut state = self.lock();
+            let entry = state.entries.get_mut(id).ok_or_else(|| Denied::NotFound(id.clone()))?;
+            if entry.busy || entry.queued {
+                return Err(Denied::Busy(id.clone()));
+            }
+            entry.busy = true;
+            state.actions.begin(Some(id), "snapshot", format!("by {who}"), now())
+        };
+        // To its end, also if whoever asked is gone.
+        let (manager, asked) = (Arc::clone(self), id.clone());
+        let done = tokio::spawn(async move {
+            let done = runtime.snapshot(&asked, wish).await;
+            let outcome = match &done {
+                Ok(_) => ActionState::Completed,
+                Err(fault) => ActionState::Failed(fault.to_string()),
+            };
+            manager.lock().actions.end(task, outcome, now());
+            manager.give_back(&asked);
+            done
+        });
+        let gone = |_| Fault::new(FaultKind::Runtime, "it was not done to its end");
+        done.await.map_err(gone).and_then(|done| done).map_err(not_done)
     }
 
     fn existing(&self, id: &WorkloadId) -> Result<Arc<dyn Runtime>, Denied> {

@@ -85,7 +85,7 @@ impl Manager {
         Some(id)
     }
 
-    fn give_back(&self, id: &WorkloadId) {
+    pub(super) fn give_back(&self, id: &WorkloadId) {
         let mut state = self.lock();
         let Some(entry) = state.entries.get_mut(id) else { return };
         entry.busy = false;

@@ -8,12 +8,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -25,6 +24,7 @@ use walras_core::run::{
 };
 
 use super::docker::{Docker, KIND, MANAGED, REVISION, SERVICES, Seen, WORKLOAD};
+use super::program::{self, Ended};
 use super::{Job, Part, Runtime, RuntimeEvents, RuntimeLogs, RuntimeOutput};
 
 /// How long the plugin may take to say its version.
@@ -80,9 +80,9 @@ impl ComposeRuntime {
             command.args(["--file", "-"]);
         }
         command.args(args);
-        match run_program(command, file, PATIENCE).await {
-            Ok((true, _)) => Ok(()),
-            Ok((false, words)) => Err(Fault::new(FaultKind::Runtime, last(words.trim()))),
+        match program::run(command, file, PATIENCE).await {
+            Ok(Ended { well: true, .. }) => Ok(()),
+            Ok(Ended { errors, .. }) => Err(Fault::new(FaultKind::Runtime, last(errors.trim()))),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 let words = format!("{} took longer than {} s", args[0], PATIENCE.as_secs());
                 Err(Fault::new(FaultKind::Timeout, words))
@@ -282,49 +282,6 @@ fn last(text: &str) -> &str {
     begin.map_or(text, |begin| &text[begin..])
 }
 
-/// Runs a program with this input, in a thread of its own. Says whether it ended well, and what it
-/// told as errors.
-async fn run_program(
-    command: Command,
-    input: Option<String>,
-    patience: Duration,
-) -> io::Result<(bool, String)> {
-    let run = tokio::task::spawn_blocking(move || run_now(command, input, patience));
-    run.await.unwrap_or_else(|gone| Err(io::Error::other(gone.to_string())))
-}
-
-fn run_now(
-    mut command: Command,
-    input: Option<String>,
-    patience: Duration,
-) -> io::Result<(bool, String)> {
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = pipes.spawn()?;
-    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-    thread::spawn(move || {
-        if let (Some(mut stdin), Some(input)) = (stdin, input) {
-            // One that does not read to the end says why when it ends.
-            stdin.write_all(input.as_bytes()).ok();
-        }
-    });
-    let (to, from) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        let mut words = Vec::new();
-        if let Some(mut stderr) = stderr {
-            stderr.read_to_end(&mut words).ok();
-        }
-        // Nobody may wait for it any more.
-        to.send(words).ok();
-    });
-    let Ok(words) = from.recv_timeout(patience) else {
-        child.kill()?;
-        child.wait()?;
-        return Err(io::ErrorKind::TimedOut.into());
-    };
-    let ended = child.wait()?;
-    Ok((ended.success(), String::from_utf8_lossy(&words).into_owned()))
-}
-
 impl Runtime for ComposeRuntime {
     fn name(&self) -> &'static str {
         "compose"
@@ -350,9 +307,9 @@ impl Runtime for ComposeRuntime {
             let mut command = self.command();
             command.arg("version");
             let program = self.program.display();
-            match run_program(command, None, ANSWER).await {
-                Ok((true, _)) => Ok(()),
-                Ok((false, _)) => Err(silent(format!("{program}: it is no compose plugin"))),
+            match program::run(command, None, ANSWER).await {
+                Ok(Ended { well: true, .. }) => Ok(()),
+                Ok(_) => Err(silent(format!("{program}: it is no compose plugin"))),
                 Err(error) => Err(silent(format!("{program}: {error}"))),
             }
         })
@@ -420,7 +377,8 @@ impl Runtime for ComposeRuntime {
 }
 
 /// Where the plugin is found on a machine that has it, if anywhere.
-pub(crate) fn usual_program() -> PathBuf {
+#[must_use]
+pub fn usual_program() -> PathBuf {
     let places = [
         "/usr/libexec/docker/cli-plugins/docker-compose",
         "/usr/lib/docker/cli-plugins/docker-compose",

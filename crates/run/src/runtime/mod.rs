@@ -8,6 +8,8 @@
 
 mod compose;
 mod docker;
+mod libvirt;
+mod program;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod vm;
@@ -22,10 +24,12 @@ use tokio::sync::mpsc;
 use walras_core::run::{Fault, FaultKind, FieldFault, Instance, Op, Spec, Work, WorkloadId};
 
 pub use compose::ComposeRuntime;
-pub(crate) use compose::usual_program;
+pub use compose::usual_program as usual_compose;
 pub use docker::{Docker, DockerOptions, Unneeded};
+pub use libvirt::LibvirtRuntime;
+pub(crate) use libvirt::usual_virsh;
 pub use vm::VmRuntime;
-pub(crate) use vm::usual_qemu;
+pub use vm::usual_qemu;
 
 /// Workloads to which something happened; an error when the runtime is no longer heard.
 pub type RuntimeEvents<'a> = BoxStream<'a, Result<WorkloadId, Fault>>;
@@ -71,6 +75,28 @@ pub enum Output {
     Ended(i64),
 }
 
+/// What to do with snapshots of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotWish {
+    /// Say which there are.
+    List,
+    /// Keep its disks as they are under this name.
+    Take(String),
+    /// Make its disks what they were.
+    Revert(String),
+    /// Forget this one.
+    Drop(String),
+}
+
+/// A snapshot of a workload's disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: String,
+    /// When it was taken, in seconds since 1970.
+    pub taken_s: i64,
+}
+
 /// A runtime.
 pub trait Runtime: Send + Sync {
     /// Its name, for people and in `custom { runtime }`.
@@ -107,6 +133,14 @@ pub trait Runtime: Send + Sync {
         _: Option<mpsc::Receiver<Vec<u8>>>,
     ) -> RuntimeOutput<'a> {
         stream::once(async { Err(self.cannot("run commands in a workload")) }).boxed()
+    }
+    /// Does something with snapshots of a workload's disks, and says which there are then.
+    fn snapshot<'a>(
+        &'a self,
+        _: &'a WorkloadId,
+        _: SnapshotWish,
+    ) -> BoxFuture<'a, Result<Vec<Snapshot>, Fault>> {
+        Box::pin(async { Err(self.cannot("keep the disks of a workload")) })
     }
     /// What this runtime cannot do.
     fn cannot(&self, what: &str) -> Fault {

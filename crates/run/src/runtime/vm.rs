@@ -13,10 +13,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time;
-use walras_core::run::{Fault, FaultKind, Instance, InstanceState, Op, Work, WorkloadId};
+use walras_core::run::{
+    Fault, FaultKind, Hypervisor, Instance, InstanceState, Op, Work, WorkloadId,
+};
 use walras_vm::{Life, Look, MachineSpec, Qemu, QemuOptions, RunState, Secrets, VmError};
 
-use super::{Job, Part, Runtime, RuntimeEvents, RuntimeLogs};
+use super::{Job, Part, Runtime, RuntimeEvents, RuntimeLogs, Snapshot, SnapshotWish};
 use crate::machines::Machines;
 
 /// What is kept with a machine.
@@ -103,7 +105,7 @@ impl Runtime for VmRuntime {
     }
 
     fn takes(&self, work: &Work) -> bool {
-        matches!(work, Work::Vm(_))
+        matches!(work, Work::Vm(vm) if vm.hypervisor == Hypervisor::Qemu)
     }
 
     fn ping(&self) -> BoxFuture<'_, Result<(), Fault>> {
@@ -155,38 +157,71 @@ impl Runtime for VmRuntime {
         heard.boxed()
     }
 
+    fn snapshot<'a>(
+        &'a self,
+        id: &'a WorkloadId,
+        wish: SnapshotWish,
+    ) -> BoxFuture<'a, Result<Vec<Snapshot>, Fault>> {
+        Box::pin(async move {
+            let (qemu, name) = (&self.qemu, id.as_str());
+            let done = match &wish {
+                SnapshotWish::List => Ok(()),
+                SnapshotWish::Take(tag) => qemu.take_snapshot(name, tag).await,
+                SnapshotWish::Revert(tag) => qemu.revert(name, tag).await,
+                SnapshotWish::Drop(tag) => qemu.drop_snapshot(name, tag).await,
+            };
+            done.map_err(|error| fault(&error))?;
+            let there = qemu.snapshots(name).await.map_err(|error| fault(&error))?;
+            Ok(there
+                .into_iter()
+                .map(|it| Snapshot { name: it.name, taken_s: it.taken_s })
+                .collect())
+        })
+    }
+
     fn logs<'a>(&'a self, part: Part<'a>, tail: u32, follow: bool) -> RuntimeLogs<'a> {
         let name = part.id.as_str();
-        let told = stream::unfold(None, move |seen: Option<u64>| async move {
-            loop {
-                if seen.is_some() && !follow {
-                    return None;
-                }
-                if seen.is_some() {
-                    time::sleep(FOLLOW_EVERY).await;
-                }
-                let (text, end) = match self.qemu.console(name, seen) {
-                    Ok(read) => read,
-                    Err(error) => return Some((Err(fault(&error)), Some(u64::MAX))),
-                };
-                let text = if seen.is_none() { last_lines(&text, tail) } else { text };
-                if seen.is_none() || !text.is_empty() {
-                    return Some((Ok(text), Some(end)));
-                }
-            }
-        });
-        told.boxed()
+        let read = move |place| self.qemu.console(name, place).map_err(|error| fault(&error));
+        console_lines(tail, follow, read)
     }
 }
 
+/// The end of a console, and what follows, as `read` gives it from a place on.
+pub(super) fn console_lines<'a>(
+    tail: u32,
+    follow: bool,
+    read: impl Fn(Option<u64>) -> Result<(Vec<u8>, u64), Fault> + Send + Sync + 'a,
+) -> RuntimeLogs<'a> {
+    let told = stream::unfold((None, read), move |(seen, read): (Option<u64>, _)| async move {
+        loop {
+            if seen.is_some() && !follow {
+                return None;
+            }
+            if seen.is_some() {
+                time::sleep(FOLLOW_EVERY).await;
+            }
+            let (text, end) = match read(seen) {
+                Ok(read) => read,
+                Err(fault) => return Some((Err(fault), (Some(u64::MAX), read))),
+            };
+            let text = if seen.is_none() { last_lines(&text, tail) } else { text };
+            if seen.is_none() || !text.is_empty() {
+                return Some((Ok(text), (Some(end), read)));
+            }
+        }
+    });
+    told.boxed()
+}
+
 /// QEMU where distributions put it, if it is there.
-pub(crate) fn usual_qemu() -> Option<PathBuf> {
+#[must_use]
+pub fn usual_qemu() -> Option<PathBuf> {
     let places = ["/usr/bin/qemu-system-x86_64", "/usr/local/bin/qemu-system-x86_64"];
     places.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
 /// What the machine of a workload is.
-fn machine(job: Job<'_>) -> Result<MachineSpec, Fault> {
+pub(super) fn machine(job: Job<'_>) -> Result<MachineSpec, Fault> {
     let Work::Vm(vm) = &job.spec.work else {
         return Err(Fault::new(FaultKind::InvalidSpec, "it is no virtual machine"));
     };
@@ -195,7 +230,7 @@ fn machine(job: Job<'_>) -> Result<MachineSpec, Fault> {
 }
 
 /// Whether the files are there that nobody makes.
-fn prepare(machine: &MachineSpec) -> Result<(), Fault> {
+pub(super) fn prepare(machine: &MachineSpec) -> Result<(), Fault> {
     let boot = [&machine.boot.kernel, &machine.boot.initrd].into_iter().flatten();
     let disks = machine.disks.iter().filter(|disk| disk.create.is_none()).map(|disk| &disk.path);
     match boot.chain(disks).find(|path| !path.exists()) {

@@ -10,6 +10,7 @@ mod live;
 mod migrate;
 mod read;
 mod resize;
+mod snapshot;
 mod start;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ use crate::spec::{MachineSpec, is_name};
 
 pub use self::guest::WayIn;
 pub use self::live::QemuMachine;
+pub use self::snapshot::Snapshot;
+pub use self::start::seed_image;
 
 /// How long a process may take to end once it was told to.
 const END: Duration = Duration::from_secs(10);

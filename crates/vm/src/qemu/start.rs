@@ -167,15 +167,25 @@ impl Qemu {
             }
             prepare(spec, &folder, &secrets)
         };
-        let files = prepare().map_err(|source| failed(name, "prepare its files", source))?;
-        let args = args::arguments(spec, engine, &files, plugged, incoming);
-        let pid = process::spawn(&self.options.program, &args, &folder.log());
-        let pid = pid.map_err(|source| failed(name, "start QEMU", source))?;
-        let machine = self.up(name, &folder, pid).await;
-        // QEMU has read them, or never will.
-        for (_, path) in &files.secrets {
-            fs::remove_file(path).map_err(|source| failed(name, "remove a secret", source))?;
-        }
+        let files = prepare().map_err(|source| failed(name, "prepare its files", source));
+        let machine = match &files {
+            Ok(files) => {
+                let args = args::arguments(spec, engine, files, plugged, incoming);
+                let pid = process::spawn(&self.options.program, &args, &folder.log());
+                match pid.map_err(|source| failed(name, "start QEMU", source)) {
+                    Ok(pid) => self.up(name, &folder, pid).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(_) => Err(VmError::Gone { name: name.clone() }),
+        };
+        // QEMU has read them, or never will; without a process the seed is of no use either.
+        let wiped = match (&files, &machine) {
+            (Ok(files), Ok(_)) => files.secrets.iter().try_for_each(|it| fs::remove_file(&it.1)),
+            (_, _) => wipe(&folder, &secrets),
+        };
+        files?;
+        wiped.map_err(|source| failed(name, "remove a secret", source))?;
         let machine = machine?;
         if let Some(groups) = &self.groups {
             let group = |source| VmError::Group { name: name.clone(), source };
@@ -246,6 +256,18 @@ impl Qemu {
         }
         Ok(())
     }
+}
+
+/// Removes what was written for a start that failed.
+fn wipe(folder: &Folder, secrets: &Secrets) -> std::io::Result<()> {
+    let paths = secrets.0.keys().map(|name| folder.secret(name));
+    for path in paths.chain([folder.seed()]) {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// What is handed to a guest: for one that is sized also a key, unless it comes with one.
@@ -326,8 +348,9 @@ fn uefi(variables: &Path) -> std::io::Result<(PathBuf, PathBuf)> {
     Ok(((*code).into(), variables.to_owned()))
 }
 
-/// What cloud-init reads, with secrets where `${secret:NAME}` stands for them.
-fn seed_image(seed: &Seed, name: &str, secrets: &Secrets) -> Vec<u8> {
+/// What cloud-init reads as an image, with secrets where `${secret:NAME}` stands for them.
+#[must_use]
+pub fn seed_image(seed: &Seed, name: &str, secrets: &Secrets) -> Vec<u8> {
     let meta = format!("instance-id: {name}\nlocal-hostname: {name}\n");
     let network = "version: 2\nethernets:\n  all:\n    match: {name: \"e*\"}\n    dhcp4: true\n";
     let or = |text: &str, other: &str| {

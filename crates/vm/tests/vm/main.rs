@@ -198,6 +198,11 @@ async fn a_machine_that_cannot_start_says_why_and_leaves_nothing_running() {
     let qemu = stage.qemu();
     let mut spec = stage.spec("db", USER_DATA);
     spec.boot.kernel = Some("/nowhere/kernel".into());
+    // Its seed has the secret in it.
+    spec.seed = Some(walras_vm::Seed {
+        user_data: "key: ${secret:key}\n".to_owned(),
+        ..walras_vm::Seed::default()
+    });
     qemu.define(spec, Default::default()).await.unwrap();
     let words = qemu.start("db", &stage::secrets(SECRET)).await.unwrap_err().to_string();
     assert!(words.contains("/nowhere/kernel"), "{words}");

@@ -28,10 +28,12 @@ use crate::screen;
 /// microseconds, and what they do may take minutes.
 #[cfg(feature = "run")]
 pub(crate) fn run(command: HostCommand) -> Result<(), Failure> {
-    let HostCommand { host, run, sizing } = command;
+    let HostCommand { host, run, control, sizing } = command;
     let telemetry = said(&host);
-    let options = workloads::options(&run, &sizing)?;
-    run_daemon(host, |around| {
+    let options = workloads::options(&run, &control, &sizing)?;
+    // Whoever runs containers there wants them to be sized.
+    let docker_socket = options.is_some().then(|| run.run_docker.clone());
+    run_daemon(host, docker_socket, |around| {
         let looking = look(&telemetry, &around.board)?;
         let end = workloads::start(options.as_ref(), around)?;
         Ok(Box::new(move || {
@@ -45,7 +47,7 @@ pub(crate) fn run(command: HostCommand) -> Result<(), Failure> {
 #[cfg(not(feature = "run"))]
 pub(crate) fn run(args: HostArgs) -> Result<(), Failure> {
     let telemetry = said(&args);
-    run_daemon(args, |around| {
+    run_daemon(args, None, |around| {
         let looking = look(&telemetry, &around.board)?;
         Ok(Box::new(move || drop(looking)))
     })
@@ -90,10 +92,11 @@ fn look(_flags: &Telemetry, _board: &Arc<Board>) -> Result<NotLooking, String> {
 
 fn run_daemon(
     args: HostArgs,
+    docker_socket: Option<PathBuf>,
     beside: impl FnOnce(&Around) -> Result<End, String>,
 ) -> Result<(), Failure> {
     let (restore_only, check, json) = (args.restore_only, args.check, args.json);
-    let options = options(args).map_err(Failure::Machine)?;
+    let options = options(args, docker_socket).map_err(Failure::Machine)?;
     if check {
         let found = daemon::check(&options).map_err(|error| failure(&error))?;
         return check::print(&found, json);
@@ -107,7 +110,7 @@ fn run_daemon(
     Ok(output.flush()?)
 }
 
-fn options(args: HostArgs) -> Result<Options, String> {
+fn options(args: HostArgs, docker_socket: Option<PathBuf>) -> Result<Options, String> {
     let said = |flag: bool| flag.then_some(true);
     let whole = |path: Option<PathBuf>| path.map(absolute).transpose();
     Ok(Options {
@@ -123,6 +126,7 @@ fn options(args: HostArgs) -> Result<Options, String> {
             record: whole(args.record)?,
             record_max_mib: args.record_max_mib,
             profile: args.profile.map(Into::into),
+            docker_socket,
         },
         version: VERSION.to_owned(),
     })

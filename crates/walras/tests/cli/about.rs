@@ -222,6 +222,7 @@ fn there_is_a_man_page_for_every_command() {
             "walras-sim-run.1",
             "walras-sim-tune.1",
             "walras-sim.1",
+            "walras-snapshot.1",
             "walras-status.1",
             "walras-telemetry.1",
             "walras-top.1",

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::errors::Error;
-use bollard::models::{NetworkConnectRequest, NetworkCreateRequest};
+use bollard::models::{ContainerUpdateBody, NetworkConnectRequest, NetworkCreateRequest};
 use bollard::query_parameters::{
     CreateContainerOptions, EventsOptions, RemoveContainerOptions, RemoveVolumeOptions,
     StopContainerOptions,
@@ -152,6 +152,10 @@ impl Docker {
         let options = CreateContainerOptions { name, ..Default::default() };
         let body = make::body(job, container, &self.files);
         let created = engine.create_container(Some(options), body).await;
+        if created.is_err() {
+            // Nobody reads them; the next try writes them again.
+            self.files.remove(job.id)?;
+        }
         created.map(|_| ()).map_err(|error| self.fault(&error, Tried::Create))
     }
 
@@ -277,6 +281,24 @@ impl Docker {
             }
         }
         Ok(())
+    }
+
+    /// Puts a limit of CPU on record, which Docker writes to the container's group as well.
+    pub(crate) async fn record_limit(
+        &self,
+        container: &str,
+        quota_us: Option<u64>,
+        period_us: u64,
+    ) -> Result<(), Fault> {
+        let engine = self.engine().await?;
+        let whole = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+        let body = ContainerUpdateBody {
+            // Docker's word for none; a zero would mean that nothing is said.
+            cpu_quota: Some(quota_us.map_or(-1, whole)),
+            cpu_period: (period_us > 0).then(|| whole(period_us)),
+            ..Default::default()
+        };
+        self.soon(engine.update_container(container, body)).await
     }
 
     /// The one container of a workload.

@@ -3,7 +3,7 @@
 //! `cast` says who plays; `load` is one of them as a process; `ground` has the cgroups; `phase`
 //! runs and measures, with the daemon's loop in `market`; `simulate` does the same in the simulator
 //! where no cgroup can be written. `outcome` is what a phase came to; `table`, `json` and `page`
-//! tell it. Whatever happens, nothing is left behind: no process, no cgroup.
+//! tell it. `run` shows workloads that are run instead. Whatever happens, nothing is left behind: no process, no cgroup.
 
 mod cast;
 mod ground;
@@ -14,6 +14,8 @@ mod outcome;
 mod page;
 mod phase;
 mod progress;
+#[cfg(feature = "run")]
+mod run;
 mod simulate;
 mod table;
 
@@ -56,12 +58,16 @@ pub(super) struct Trial {
 
 /// Runs both phases and tells what they came to.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let target = Target::new(&args.report)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
             .map_err(|error| Failure::Machine(format!("signals cannot be heard: {error}")))?;
     }
+    #[cfg(feature = "run")]
+    if args.running.run {
+        return run::run(&args.running, &interrupted);
+    }
+    let target = Target::new(&args.report)?;
     let scenario = cast::scenario(capacity(), args.seconds);
     let trial = if args.simulate {
         simulated(scenario, None)?

@@ -13,12 +13,12 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Builder;
-use walras_rpc::agent::ListActionsRequest;
+use walras_rpc::agent::{ListActionsRequest, SnapshotAction, SnapshotRequest};
 use walras_rpc::{CallError, Client, Code, Refused, Target, TlsFolder};
 
 use crate::failure::Failure;
 use crate::run_cli::{
-    ActionsArgs, DeleteArgs, DrainArgs, HostChoice, ListArgs, RunCommand, StatusArgs,
+    ActionsArgs, DeleteArgs, DrainArgs, HostChoice, ListArgs, RunCommand, SnapshotArgs, StatusArgs,
 };
 use crate::screen;
 
@@ -39,6 +39,7 @@ pub(crate) fn run(command: RunCommand) -> Result<(), Failure> {
         RunCommand::Actions(args) => asking.block_on(actions(args)),
         RunCommand::Logs(args) => asking.block_on(talk::logs(args)),
         RunCommand::Exec(args) => asking.block_on(talk::exec(args)),
+        RunCommand::Snapshot(args) => asking.block_on(snapshot(args)),
         RunCommand::Health(args) => asking.block_on(health(args)),
         RunCommand::Drain(args) => asking.block_on(drain(args)),
         RunCommand::Certs(args) => certs::run(args.command),
@@ -118,6 +119,22 @@ async fn actions(args: ActionsArgs) -> Result<(), Failure> {
     let found = client.actions(request).await.map_err(failure)?;
     let mut output = screen::output();
     show::actions(&mut output, &found, args.json)?;
+    Ok(output.flush()?)
+}
+
+async fn snapshot(args: SnapshotArgs) -> Result<(), Failure> {
+    let mut client = connect(&args.host).await?;
+    let wishes = [
+        (SnapshotAction::Take, args.take),
+        (SnapshotAction::Revert, args.revert),
+        (SnapshotAction::Drop, args.drop),
+    ];
+    let wish = wishes.into_iter().find_map(|(action, name)| Some((action, name?)));
+    let (action, name) = wish.unwrap_or((SnapshotAction::Unspecified, String::new()));
+    let request = SnapshotRequest { id: args.id, action: action.into(), name };
+    let there = client.snapshot(request).await.map_err(failure)?;
+    let mut output = screen::output();
+    show::snapshots(&mut output, &there, args.json)?;
     Ok(output.flush()?)
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, TableStyle};
 use serde::Serialize;
-use walras_rpc::agent::{AgentAction, HealthCheckResponse, WorkloadStatus};
+use walras_rpc::agent::{AgentAction, HealthCheckResponse, SnapshotInfo, WorkloadStatus};
 
 use super::apply::Outcome;
 
@@ -43,6 +43,12 @@ struct ActionJson<'a> {
     error: &'a str,
     started_at: i64,
     ended_at: i64,
+}
+
+#[derive(Serialize)]
+struct SnapshotJson<'a> {
+    name: &'a str,
+    taken_at: i64,
 }
 
 #[derive(Serialize)]
@@ -165,6 +171,23 @@ pub(super) fn actions(
         [action.task_id, action.workload_id, action.action_type, action.status, words]
     });
     table(output, ["TASK", "WORKLOAD", "ACTION", "STATUS", "WHY"], rows)
+}
+
+/// What is kept of a machine's disks.
+pub(super) fn snapshots(
+    output: &mut impl Write,
+    found: &[SnapshotInfo],
+    as_json: bool,
+) -> io::Result<()> {
+    if as_json {
+        let all = found.iter().map(|one| SnapshotJson { name: &one.name, taken_at: one.taken_at });
+        return json(output, &all.collect::<Vec<_>>());
+    }
+    if found.is_empty() {
+        return writeln!(output, "There are no snapshots.");
+    }
+    let rows = found.iter().map(|one| [one.name.clone(), one.taken_at.to_string()]);
+    table(output, ["NAME", "TAKEN AT (SECONDS SINCE 1970)"], rows)
 }
 
 /// How a host is.

@@ -1,24 +1,36 @@
 //! What `walras host` needs to run workloads beside its loop.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use walras_core::run::Policy;
 use walras_core::units::{Bytes, Millicores, Resources};
+use walras_host::cgroups::{Due, Records};
 use walras_host::daemon::{Around, End};
 use walras_node::beside::Beside;
-use walras_rpc::{Listen, TlsFolder};
-use walras_run::{DockerOptions, Market, Options, Others, SizingOptions};
+use walras_rpc::{Listen, Target, TlsFolder};
+use walras_run::{
+    ControlOptions, DockerOptions, LimitRecord, LimitRecords, Market, Options, Others,
+    SizingOptions,
+};
 
 use crate::cli::VERSION;
+use crate::control_cli::ControlArgs;
 use crate::failure::Failure;
 use crate::run_cli::RunArgs;
 use crate::sizing_cli::SizingArgs;
 
 /// How to run workloads, if that was asked for. Nothing is started.
-pub(crate) fn options(args: &RunArgs, sizing: &SizingArgs) -> Result<Option<Options>, Failure> {
+pub(crate) fn options(
+    args: &RunArgs,
+    control: &ControlArgs,
+    sizing: &SizingArgs,
+) -> Result<Option<Options>, Failure> {
     let sizing = sized(sizing)?;
+    let control = told(control, args.run_listen)?;
     let mut listen = Vec::new();
     match (args.run_listen, &args.run_tls) {
         (Some(address), Some(tls)) => {
@@ -52,15 +64,63 @@ pub(crate) fn options(args: &RunArgs, sizing: &SizingArgs) -> Result<Option<Opti
         },
         compose: args.run_compose.clone(),
         qemu: args.run_qemu.clone(),
+        libvirt: args.run_libvirt.clone(),
         policy: Policy { host_access: args.run_compose_host_access },
         image_gc: args.run_image_gc_hours.map(|hours| Duration::from_secs(hours * 3600)),
         sizing,
+        control,
         version: VERSION.to_owned(),
         #[cfg(feature = "real-docker")]
         fault: args.run_fault,
         #[cfg(not(feature = "real-docker"))]
         fault: None,
     }))
+}
+
+/// Whom to tell of this host, if anybody.
+fn told(args: &ControlArgs, listen: Option<SocketAddr>) -> Result<Option<ControlOptions>, Failure> {
+    let Some(address) = args.run_control.clone() else { return Ok(None) };
+    let target = match &args.run_control_tls {
+        Some(folder) => Target::Tls { address, folder: TlsFolder::new(folder) },
+        None if args.run_control_plain => {
+            let found = address.parse::<SocketAddr>().ok().filter(|it| it.ip().is_loopback());
+            let address = found.ok_or_else(|| {
+                Failure::Input(format!(
+                    "--run-control-plain: `{address}` is no address of the loopback interface; \
+                     say --run-control-tls DIR for other machines"
+                ))
+            })?;
+            Target::Plain { address }
+        }
+        None => {
+            let words = "--run-control: say --run-control-tls DIR with the certificates";
+            return Err(Failure::Input(words.to_owned()));
+        }
+    };
+    let labels = args.run_label.iter().map(|label| match label.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        Some(_) | None => Err(Failure::Input(format!("--run-label: `{label}` is no KEY=VALUE"))),
+    });
+    Ok(Some(ControlOptions {
+        target,
+        node: args.run_node_id.clone().unwrap_or_else(node_id),
+        endpoint: args
+            .run_endpoint
+            .clone()
+            .or_else(|| listen.map(|address| address.to_string()))
+            .unwrap_or_default(),
+        cluster: args.run_cluster.clone(),
+        labels: labels.collect::<Result<_, _>>()?,
+        version: VERSION.to_owned(),
+    }))
+}
+
+/// The name of this host where nobody gives it another: the same after every restart.
+fn node_id() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let (name, machine) = (read("/proc/sys/kernel/hostname"), read("/etc/machine-id"));
+    let machine: String = machine.chars().take(12).collect();
+    if machine.is_empty() { name } else { format!("{name}-{machine}") }
 }
 
 /// How machines are sized.
@@ -102,6 +162,31 @@ impl Market for HostMarket {
     }
 }
 
+/// The daemon's limits of containers, as whoever tells Docker of them sees them.
+#[derive(Debug)]
+struct HostRecords(Arc<Records>);
+
+impl LimitRecords for HostRecords {
+    fn due(&self, most: usize) -> Vec<LimitRecord> {
+        let due = self.0.due(most).into_iter();
+        let told = due.map(|Due { uid, container, quota_us, period_us }| LimitRecord {
+            uid,
+            container,
+            quota_us,
+            period_us,
+        });
+        told.collect()
+    }
+
+    fn told(&self, uid: &str, done: bool) {
+        self.0.told(uid, done);
+    }
+
+    fn on_record(&self) -> Vec<String> {
+        self.0.on_record()
+    }
+}
+
 /// What is told of workloads in the words of the daemon.
 #[derive(Debug)]
 struct Told(walras_run::Beside);
@@ -125,7 +210,11 @@ pub(crate) fn start(options: Option<&Options>, around: &Around) -> Result<End, S
         return Ok(Box::new(|| {}));
     };
     let market = Arc::new(HostMarket(around.clone()));
-    let running = walras_run::start(options, market).map_err(|error| error.to_string())?;
+    let records = around.records.clone().map(|records| {
+        let records: Arc<dyn LimitRecords> = Arc::new(HostRecords(records));
+        records
+    });
+    let running = walras_run::start(options, market, records).map_err(|error| error.to_string())?;
     around.board.set_beside(Arc::new(Told(running.beside())));
     Ok(Box::new(move || running.stop()))
 }

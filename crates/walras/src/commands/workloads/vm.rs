@@ -48,6 +48,9 @@ pub(super) struct Vm {
     ports: Vec<Port>,
     #[serde(default)]
     scaling: Option<Scaling>,
+    // Not written where it is not said, so that what it is does not get another revision.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    hypervisor: String,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -168,6 +171,7 @@ impl From<Vm> for VmSpec {
                 may_move: scaling.may_move,
                 guest_address: scaling.guest_address,
             }),
+            hypervisor: vm.hypervisor,
         }
     }
 }
