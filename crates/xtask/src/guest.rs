@@ -24,7 +24,7 @@ const INIT: &str = include_str!("../guest/init");
 /// The first process of the guest that tests of virtual machines start.
 const MACHINE: &str = include_str!("../guest/machine");
 /// The drivers that it loads, in this order: each after those that it needs.
-const DRIVERS: [&str; 12] = [
+const DRIVERS: [&str; 15] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_modern_dev",
@@ -32,6 +32,9 @@ const DRIVERS: [&str; 12] = [
     "virtio_pci",
     "virtio_mem",
     "virtio_blk",
+    "failover",
+    "net_failover",
+    "virtio_net",
     "cdrom",
     "isofs",
     "qemu_fw_cfg",

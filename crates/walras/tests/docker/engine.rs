@@ -8,6 +8,11 @@ use tempfile::TempDir;
 
 use crate::host::until;
 
+/// Where a host finds its Docker.
+pub(crate) trait Docker {
+    fn socket(&self) -> PathBuf;
+}
+
 /// A Docker that is gone with this value.
 pub(crate) struct Engine {
     dir: TempDir,
@@ -25,8 +30,10 @@ impl Engine {
         engine
     }
 
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.dir.path().join("docker.sock")
+    /// What a host's configuration says so that its market finds these containers.
+    pub(crate) fn adoption(&self) -> String {
+        let (socket, root) = (self.socket(), self.dir.path().join("data"));
+        format!("[adopt]\ndocker_socket = {socket:?}\ndocker_root = {root:?}\n")
     }
 
     /// Starts the daemon, with what an earlier one left.
@@ -107,6 +114,12 @@ impl Engine {
         tar.arg("-cf").arg(&archive).arg("-C").arg(&root).arg(".");
         assert!(tar.status().unwrap().success());
         self.docker(&["import", &archive.display().to_string(), "walras-test:1"]);
+    }
+}
+
+impl Docker for Engine {
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("docker.sock")
     }
 }
 

@@ -9,27 +9,56 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::engine::Engine;
+use crate::engine::Docker;
 
 /// A daemon with workloads. It is killed with this value.
 pub(crate) struct Host {
     dir: TempDir,
+    /// What its configuration says.
+    config: String,
+    /// Where what is wanted is kept.
+    state: PathBuf,
     /// For secrets that are files.
     memory: TempDir,
     daemon: Option<Child>,
 }
 
 impl Host {
-    pub(crate) fn start(engine: &Engine, more: &[&str]) -> Self {
+    pub(crate) fn start(engine: &impl Docker, more: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("walras-run-").tempdir().unwrap();
+        let state = dir.path().join("state");
+        Self::start_in(engine, dir, state, "", more)
+    }
+
+    /// The same, with something in its configuration.
+    pub(crate) fn start_with(engine: &impl Docker, config: &str, more: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("walras-run-").tempdir().unwrap();
+        let state = dir.path().join("state");
+        Self::start_in(engine, dir, state, config, more)
+    }
+
+    /// The same, which keeps what is wanted elsewhere.
+    pub(crate) fn start_on(engine: &impl Docker, state: PathBuf, more: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("walras-run-").tempdir().unwrap();
+        Self::start_in(engine, dir, state, "", more)
+    }
+
+    fn start_in(
+        engine: &impl Docker,
+        dir: TempDir,
+        state: PathBuf,
+        config: &str,
+        more: &[&str],
+    ) -> Self {
         let memory = tempfile::Builder::new().prefix("walras-run-").tempdir_in("/dev/shm").unwrap();
-        let mut host = Self { dir, memory, daemon: None };
+        let config = config.to_owned();
+        let mut host = Self { dir, config, state, memory, daemon: None };
         host.start_again(engine, more);
         host
     }
 
     /// Starts the daemon, with what an earlier one left.
-    pub(crate) fn start_again(&mut self, engine: &Engine, more: &[&str]) {
+    pub(crate) fn start_again(&mut self, engine: &impl Docker, more: &[&str]) {
         let path = |name: &str| self.dir.path().join(name);
         let log = File::options().create(true).append(true).open(path("log")).unwrap();
         let daemon = Command::new(program())
@@ -40,9 +69,9 @@ impl Host {
             .arg("--run-dir")
             .arg(path("lock"))
             .arg("--run-state-dir")
-            .arg(path("state"))
+            .arg(&self.state)
             .arg("--run-socket")
-            .arg(path("socket"))
+            .arg(self.socket())
             .arg("--run-docker")
             .arg(engine.socket())
             .arg("--run-secrets-dir")
@@ -57,7 +86,12 @@ impl Host {
         until("the API answers", || self.command(&["list"]).output().unwrap().status.success());
     }
 
-    pub(crate) fn restart(&mut self, engine: &Engine, more: &[&str]) {
+    /// Where it is asked.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
+    }
+
+    pub(crate) fn restart(&mut self, engine: &impl Docker, more: &[&str]) {
         self.kill();
         self.start_again(engine, more);
     }
@@ -97,6 +131,13 @@ impl Host {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// What a document is not applied with, and how the command ends; nothing if it is.
+    pub(crate) fn not_applied(&self, document: &str) -> Option<(String, Option<i32>)> {
+        let output = fed(&mut self.command(&["apply", "-f", "-"]), document);
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!output.status.success()).then(|| (words, output.status.code()))
+    }
+
     /// Applies a document to a daemon that dies of it, maybe before it answers.
     pub(crate) fn applies_and_dies(&mut self, document: &str) {
         fed(&mut self.command(&["apply", "-f", "-"]), document);
@@ -122,7 +163,7 @@ impl Host {
 
     /// Waits until a workload is in a state.
     pub(crate) fn becomes(&self, id: &str, state: &str) {
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + Duration::from_secs(180);
         let begins = format!("{id}: {state},");
         loop {
             let status = self.status(id);
@@ -194,6 +235,20 @@ impl Host {
         line.unwrap_or_default().trim().to_owned()
     }
 
+    /// The host's own state, as JSON.
+    pub(crate) fn state(&self) -> String {
+        let address = self.logged("walras host is running", "address=");
+        let mut answer = ureq::get(format!("http://{address}/api/v1/state")).call().unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    }
+
+    /// Changes that it took for those of a workload's owner, as its log has them.
+    pub(crate) fn owners_changes(&self) -> Vec<String> {
+        let log = self.log();
+        let told = log.lines().filter(|line| line.contains("its owner changed"));
+        told.map(str::to_owned).collect()
+    }
+
     /// The port of the API with certificates.
     pub(crate) fn api_port(&self) -> u16 {
         let address = self.logged("the workload API is served", "address=Some(127.0.0.1:");
@@ -231,13 +286,13 @@ impl Host {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
-        command.args(args).env("WALRAS_RUN_SOCKET", self.dir.path().join("socket"));
+        command.args(args).env("WALRAS_RUN_SOCKET", self.socket());
         command
     }
 
     fn config(&self) -> PathBuf {
         let config = self.dir.path().join("host.toml");
-        fs::write(&config, "").unwrap();
+        fs::write(&config, &self.config).unwrap();
         config
     }
 }

@@ -6,16 +6,25 @@
 //! docs/testing.md.
 
 #[cfg(test)]
+mod control;
+#[cfg(test)]
 mod engine;
+#[cfg(test)]
+mod hard;
 #[cfg(test)]
 mod host;
 #[cfg(test)]
+mod machines;
+#[cfg(test)]
 mod projects;
+#[cfg(test)]
+mod python;
+#[cfg(test)]
+mod sized;
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::time::Duration;
 
     use serde_json::Value;
 
@@ -23,10 +32,10 @@ mod tests {
     use crate::host::{Host, until};
 
     /// Runs until it is told to stop, and stops at once.
-    const SERVE: &str = "trap 'exit 0' TERM; while true; do sleep 1 & wait $!; done";
-    const SECRET: &str = "correct horse battery staple";
+    pub(crate) const SERVE: &str = "trap 'exit 0' TERM; while true; do sleep 1 & wait $!; done";
+    pub(crate) const SECRET: &str = "correct horse battery staple";
 
-    fn workload(id: &str, revision: &str, more: &str) -> String {
+    pub(crate) fn workload(id: &str, revision: &str, more: &str) -> String {
         format!(
             "id: {id}\nrevision_id: \"{revision}\"\nspec:\n  container:\n    \
              image: walras-test:1\n    command: [/bin/sh, -c]\n    args: [\"{SERVE}\"]\n{more}"
@@ -37,7 +46,7 @@ mod tests {
         workload(id, revision, &format!("  secrets: {{TOKEN: {SECRET}}}\n"))
     }
 
-    fn inspect(engine: &Engine, id: &str) -> Value {
+    pub(crate) fn inspect(engine: &Engine, id: &str) -> Value {
         let text = engine.docker(&["inspect", id]);
         serde_json::from_str::<Value>(&text).unwrap()[0].clone()
     }
@@ -176,27 +185,5 @@ mod tests {
         names.sort();
         assert_eq!(names, ["aa", "bb", "cc"]);
         assert!(host.walras(&["health"]).contains("The host is well"));
-    }
-
-    #[test]
-    fn many_kills_under_load_lose_nothing() {
-        let engine = Engine::start();
-        let mut host = Host::start(&engine, &[]);
-        // Every daemon lives a little longer than the one before it, so that each dies elsewhere.
-        for round in 0..10_u32 {
-            let revision = round.to_string();
-            let all: Vec<String> =
-                ["aa", "bb", "cc"].iter().map(|id| workload(id, &revision, "")).collect();
-            host.apply(&all.join("---\n"), &[]);
-            host.lives_for(Duration::from_millis(u64::from(round) * 70));
-            host.kill();
-            host.start_again(&engine, &[]);
-        }
-        for id in ["aa", "bb", "cc"] {
-            host.becomes(id, "RUNNING");
-            let revision = &inspect(&engine, id)["Config"]["Labels"]["persys.revision_id"];
-            assert_eq!(revision, "9");
-        }
-        assert_eq!(engine.containers().lines().count(), 3);
     }
 }
