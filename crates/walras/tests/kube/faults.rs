@@ -89,7 +89,7 @@ fn end(installed: &mut Installed, tenants: &mut Tenants, pods: &[Place], count: 
         })
         .unwrap();
     }
-    println!("every allocation applied {:.1} s after the last", over.elapsed().as_secs_f64());
+    eprintln!("every allocation applied {:.1} s after the last", over.elapsed().as_secs_f64());
     for pod in pods {
         assert_eq!(installed.restarts(pod).unwrap(), 0, "{} was restarted", pod.name);
         wait_for("the kernel to enforce what the pod says", PATIENCE, || {
@@ -109,7 +109,7 @@ fn end(installed: &mut Installed, tenants: &mut Tenants, pods: &[Place], count: 
     })
     .unwrap();
     let resizes = check_resizes(installed);
-    println!("{count} faults, {resizes} resizes");
+    eprintln!("{count} faults, {resizes} resizes");
     tenants.check(installed);
     // What each came with was not lost either.
     installed.configure(&[("mode", "restore")]).unwrap();

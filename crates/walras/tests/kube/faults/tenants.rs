@@ -149,7 +149,7 @@ impl Tenants {
             assert!(sum(|it| it.0) <= requests, "{has:?} are requests beyond {requests}m");
             assert!(sum(|it| it.1) <= limits, "{has:?} are limits beyond {limits}m");
         }
-        println!("tenants end with {has:?}, of {:?}", quota());
+        eprintln!("tenants end with {has:?}, of {:?}", quota());
         wait_for("an agent that knows everybody", PATIENCE, || {
             let state = installed.agent_state()?;
             Ok((state["pods"].as_array().is_some_and(|pods| pods.len() > 4)).then_some(()))
