@@ -35,7 +35,7 @@ fn a_control_plane_is_told_of_a_host_with_certificates_and_can_be_away() {
     // How workloads are, and what they have a right to.
     let resources = "    resources: {cpu_min_milli: 150, memory_bytes: 67108864}\n";
     host.apply(&workload("web", "1", resources), &["--wait"]);
-    host.apply(&workload("bad", "1", "").replace("walras-test:1", "walras-test:none"), &[]);
+    host.apply(&workload("bad", "1", "").replace("[/bin/sh, -c]", "[/bin/none]"), &[]);
     host.becomes("bad", "FAILED");
     until("it was told of both", || {
         plane.heard("heartbeat").last().is_some_and(|beat| {
@@ -53,7 +53,7 @@ fn a_control_plane_is_told_of_a_host_with_certificates_and_can_be_away() {
     assert_eq!(beat["usage"]["memoryAllocatedMb"], "64", "{beat}");
     let told = beat["workloadStatuses"].as_array().unwrap();
     let bad = told.iter().find(|one| one["workloadId"] == "bad").unwrap();
-    assert_eq!(bad["failureReason"], "IMAGE_NOT_FOUND", "{bad}");
+    assert_eq!(bad["failureReason"], "INVALID_SPEC", "{bad}");
     assert!(bad["reason"].get("retryable").is_none(), "it is not tried again: {bad}");
     // It drains, and ends that.
     plane.wishes("drain");

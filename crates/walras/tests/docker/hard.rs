@@ -219,7 +219,7 @@ fn a_full_disk_refuses_what_is_new_and_keeps_what_runs() {
     };
     let refused = (0..400).find_map(|number| host.not_applied(&large(number)));
     let (words, code) = refused.expect("four megabytes hold no 400 records of 30,000 bytes");
-    assert_eq!(code, Some(1), "{words}");
+    assert_eq!(code, Some(2), "{words}");
     assert!(words.contains("nothing was changed"), "{words}");
     // What runs goes on, is told of, and is repaired.
     assert!(host.status("web").starts_with("web: RUNNING"), "{}", host.status("web"));

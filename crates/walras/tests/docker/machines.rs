@@ -155,6 +155,8 @@ fn a_machine_of_libvirt_runs_on_when_libvirt_dies_and_those_of_others_are_left_a
     libvirt.virsh(&["destroy", id]);
     until("another process", || machine.pid().is_some_and(|it| Some(it) != pid));
     host.becomes(id, "RUNNING");
+    // Only a guest that has booted hears that it is to switch itself off.
+    until("its guest serves again", || machine.serves());
     // A machine that somebody else made is never touched, whatever is asked for under its name.
     let theirs = format!("theirs{}", std::process::id());
     libvirt.define(&theirs);
