@@ -76,7 +76,6 @@ fn show(
     }
     writeln!(output)?;
     host.walras(&["list"], None, output)?;
-    host.walras(&["health"], None, output)?;
     for (part, _) in there {
         host.walras(&["logs", &part.id, "--tail", "3"], None, output)?;
     }
