@@ -7,11 +7,12 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use walras_brain::embedded;
-use walras_brain::train::Kind;
+use walras_brain::train::{Kind, TrainSettings};
 use walras_sim::place::cluster::Cluster;
 use walras_sim::place::contest::{Ground, ORACLE, PlaceStanding, Placer, compete};
 use walras_sim::place::rules::{Allocated, Preference};
 use walras_sim::place::run::{Watcher, run};
+use walras_sim::place::teach;
 use walras_sim::place::town::{Recipe, Size, Town};
 
 fn ground(town: &str, seeds: usize) -> Ground {
@@ -55,6 +56,19 @@ fn figures_are_the_same_on_any_number_of_threads() {
         compete(&everybody(), &ground("shop", 2), NonZeroUsize::new(threads).unwrap(), &|| {})
     });
     assert_eq!(one, three);
+}
+
+/// Whoever changes how the lesson is labelled trains the models anew; docs/brain.md has the command,
+/// and compares the files byte for byte.
+#[test]
+fn the_models_that_are_built_in_learned_from_the_lesson_as_it_is_labelled() {
+    let trained = [Kind::Mlp, Kind::Trees].map(|kind| {
+        let about = embedded(kind).about.trained.unwrap();
+        let usual = TrainSettings { kind, labels: teach::labels(), ..TrainSettings::default() };
+        assert_eq!(about.settings, usual);
+        (about.data_sha256, about.events)
+    });
+    assert_eq!(trained[0], trained[1], "both learned from the same");
 }
 
 /// Looks at every node after every step.

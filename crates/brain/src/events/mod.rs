@@ -17,7 +17,7 @@ use crate::features::{NodeFacts, PodFacts};
 
 pub use line::read_line;
 pub use outcome::Outcome;
-pub use when::to_text as time_text;
+pub use when::{of_text as time_ms, to_text as time_text};
 pub use written::written;
 
 /// One placement and what became of it.

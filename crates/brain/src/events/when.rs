@@ -16,7 +16,8 @@ pub(super) fn of_number(value: f64) -> Option<i64> {
 }
 
 /// Milliseconds since 1970 of a time such as `2026-11-17T08:30:00.25Z` or one with an offset.
-pub(super) fn of_text(text: &str) -> Option<i64> {
+#[must_use]
+pub fn of_text(text: &str) -> Option<i64> {
     let (date, time) = text.split_once(['T', 't', ' '])?;
     let (year, month, day) = three(date, '-')?;
     let (clock, offset_s) = offset(time)?;

@@ -79,6 +79,11 @@ const fn load(name: &'static str, unit: &'static str, high: f64, missing: f64) -
     About { name, unit, low: 0.0, high, missing, load: true }
 }
 
+/// An amount, which says as much about how large a machine is as about how busy it is.
+const fn amount(name: &'static str, unit: &'static str, high: f64) -> About {
+    About { name, unit, low: 0.0, high, missing: 0.0, load: false }
+}
+
 const fn neutral(name: &'static str, unit: &'static str, missing: f64) -> About {
     About { name, unit, low: 0.0, high: 1.0, missing, load: false }
 }
@@ -88,13 +93,13 @@ const NODE: [About; NODE_FEATURES] = [
     load("cpu_utilization", "share of all CPUs", 1.0, 0.5),
     load("cpu_throttle_rate", "throttled periods per second", 10_000.0, 0.0),
     load("memory_utilization", "share of all memory", 1.0, 0.5),
-    load("memory_bandwidth_gbps", "GB/s", 200.0, 0.0),
+    amount("memory_bandwidth_gbps", "GB/s", 200.0),
     load("l3_cache_miss_rate", "share of accesses", 1.0, 0.0),
-    load("l3_cache_occupancy_mb", "MiB", 256.0, 0.0),
+    amount("l3_cache_occupancy_mb", "MiB", 256.0),
     load("disk_io_wait_ms", "ms", 1000.0, 0.0),
-    load("disk_iops", "operations per second", 1_000_000.0, 0.0),
-    load("network_rx_packets_sec", "packets per second", 10_000_000.0, 0.0),
-    load("network_tx_packets_sec", "packets per second", 10_000_000.0, 0.0),
+    amount("disk_iops", "operations per second", 1_000_000.0),
+    amount("network_rx_packets_sec", "packets per second", 10_000_000.0),
+    amount("network_tx_packets_sec", "packets per second", 10_000_000.0),
     load("network_drop_rate", "share of packets", 1.0, 0.0),
     neutral("node_cost_index", "0 is the cheapest node, 1 the dearest", 0.1),
     neutral("is_spot_instance", "0 or 1", 0.0),

@@ -4,6 +4,7 @@
 //! The pod is the same for all nodes of a batch, so its part of the first layer is computed once.
 //! A node's result does not depend on its neighbours in the batch, and no call allocates.
 
+mod scale;
 mod train;
 
 pub use train::{MlpSettings, Round};

@@ -10,6 +10,7 @@
 
 use walras_core::rng::Rng;
 
+use super::scale::Scale;
 use super::{FIRST, Mlp, SCORE, SECOND, Weights};
 use crate::data::Matrix;
 use crate::features::FEATURES;
@@ -82,6 +83,8 @@ pub(crate) fn train(
     kernel: Kernel,
     told: &mut dyn FnMut(Round),
 ) -> Box<Weights> {
+    let scale = Scale::of(train);
+    let (train, validate) = (&scale.scaled(train), &scale.scaled(validate));
     let mut weights = start(rng);
     if let Some(loads) = loads {
         turn(&mut weights, loads);
@@ -121,7 +124,7 @@ pub(crate) fn train(
             }
         }
     }
-    best.1
+    scale.folded(best.1)
 }
 
 /// The weighted mean squared error.

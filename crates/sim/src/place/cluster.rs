@@ -187,6 +187,24 @@ impl Node {
         let system = site.system(step);
         self.guests.iter().fold(system, |all, guest| all.and(guest.wish.take))
     }
+
+    /// What a pod did to everybody on its node at the last step, itself included: by how much the
+    /// squares of slowdowns are larger for its being there. Squares, so that bad ones count more.
+    #[must_use]
+    pub fn harm(&self, town: &Town, site: &Site, step: usize, pod: usize) -> f64 {
+        let others: Vec<Guest> =
+            self.guests.iter().filter(|guest| guest.pod != pod).cloned().collect();
+        let all = others.iter().fold(site.system(step), |all, guest| all.and(guest.wish.take));
+        let got = shares(town, &others, site, step);
+        let without = others.iter().zip(&got).map(|(guest, got)| {
+            let meets = Meets::of(guest.wish.take, all, *got, site.shape.cores);
+            let slow = slowdown(town.pods[guest.pod].kind, &meets, &site.shape);
+            slow * slow
+        });
+        let with = self.guests.iter().map(|guest| guest.slowdown * guest.slowdown);
+        // Alone, the pod itself would have had a slowdown of 1.
+        with.sum::<f64>() - without.sum::<f64>() - 1.0
+    }
 }
 
 impl Meets {

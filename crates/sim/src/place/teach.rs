@@ -1,16 +1,21 @@
 //! What becomes of pods that are placed at random, as events that a model learns from.
 //!
 //! An event is what a cluster's collector writes: the telemetry of some nodes at the moment of
-//! placement, the node that was chosen, and what the pod came to within five minutes. A pod that is
-//! slow fails its probes and is started again, the likelier the slower it is; on a node short of
-//! memory it is killed or sent away; a node that may be taken away sometimes is. These
-//! probabilities are guesses. Several clusters run side by side, all of them of recipes that are
-//! for training.
+//! placement, the node that was chosen, and what came of it within five minutes. Who is slow fails
+//! its probes and is started again, and a placement is to blame for what it did to anybody on the
+//! node: the more all of them are slower for the pod's being there, the likelier its outcome is a
+//! restart, and then a failure. On a node short of memory it is killed or sent away; a node that may be taken away
+//! sometimes is. These probabilities are guesses. Several clusters run side by side, all of them
+//! of recipes that are for training.
+//!
+//! A collector in a real cluster sees the pod's own restarts alone. What it did to others cannot be
+//! seen there, which is why a model begins with what is simulated.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use walras_brain::events::{Event, Outcome};
+use walras_brain::label::LabelSettings;
 use walras_core::rng::Rng;
 
 use super::cluster::{Cluster, as_number};
@@ -33,7 +38,16 @@ pub struct Lesson {
 }
 
 /// The lesson of the models that are shipped.
-pub const SHIPPED: Lesson = Lesson { clusters: 14, nodes: 12, hours: 3, seed: 1_000_000 };
+pub const SHIPPED: Lesson = Lesson { clusters: 30, nodes: 12, hours: 3, seed: 1_000_000 };
+
+/// How the lesson's events are labelled: by what came of them alone, each counting the same. A
+/// score is then what is to be expected of a placement: 100 is no harm to anybody.
+#[must_use]
+pub fn labels() -> LabelSettings {
+    let mut labels = LabelSettings { outcome_trust: 1.0, others: 0.0, ..LabelSettings::default() };
+    labels.outcomes.values_mut().for_each(|rule| rule.weight = 1.0);
+    labels
+}
 
 /// Watches a run, and keeps what became of its pods.
 struct Collector {
@@ -47,7 +61,8 @@ struct Collector {
 struct Open {
     event: Event,
     node: usize,
-    slowdowns: f64,
+    /// The sum of the harm of each step.
+    harm: f64,
     steps: usize,
     until: usize,
 }
@@ -59,8 +74,8 @@ const OTHERS: usize = 2;
 /// 2026-01-01, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_767_225_600_000;
 const STEP_MS: i64 = 10_000;
-/// How fast the probability of a restart grows with the slowdown.
-const RESTARTS: f64 = 2.0;
+/// How fast harm makes a placement a bad one.
+const BLAME: f64 = 0.3;
 /// From this share of memory on, pods are sent away or killed.
 const SHORT_OF_MEMORY: f64 = 0.92;
 
@@ -97,17 +112,22 @@ impl Collector {
         let taken = site
             .spot_risk
             .map_or(0.0, |risk| risk * as_number(WINDOW as u64) / as_number(HOUR as u64));
-        let slowdown = open.slowdowns / as_number(open.steps.max(1) as u64);
-        let restarts = 1.0 - libm::exp(-RESTARTS * (slowdown - 1.0).max(0.0));
+        let harm = open.harm / as_number(open.steps.max(1) as u64);
+        // From 1, where nobody minds, to 0.
+        let well = 1.0 / (1.0 + BLAME * harm.max(0.0));
         let (first, second, third) = (self.rng.unit(), self.rng.unit(), self.rng.unit());
         if first < (short * 5.0).clamp(0.0, 0.9) {
             if second < 0.5 { Outcome::OomKilled } else { Outcome::Evicted }
         } else if second < taken {
             Outcome::Evicted
-        } else if third < restarts {
-            Outcome::Restarted
         } else {
-            Outcome::Running
+            let is_good = well >= 0.5;
+            let better = if is_good { 2.0 * well - 1.0 } else { 2.0 * well };
+            match (is_good, third < better) {
+                (true, true) => Outcome::Running,
+                (true, false) | (false, true) => Outcome::Restarted,
+                (false, false) => Outcome::Failed,
+            }
         }
     }
 }
@@ -135,15 +155,14 @@ impl Watcher for Collector {
             outcome: Outcome::Pending,
         };
         let until = view.step + WINDOW.min(view.pod.steps);
-        self.open.insert(pod, Open { event, node, slowdowns: 0.0, steps: 0, until });
+        self.open.insert(pod, Open { event, node, harm: 0.0, steps: 0, until });
     }
 
     fn step_passed(&mut self, town: &Town, cluster: &Cluster, step: usize) {
-        for guest in cluster.nodes.iter().flat_map(|node| &node.guests) {
-            if let Some(open) = self.open.get_mut(&guest.pod) {
-                open.slowdowns += guest.slowdown;
-                open.steps += 1;
-            }
+        for (pod, open) in &mut self.open {
+            let (node, site) = (&cluster.nodes[open.node], &town.sites[open.node]);
+            open.harm += node.harm(town, site, step, *pod);
+            open.steps += 1;
         }
         let over: Vec<usize> = self
             .open

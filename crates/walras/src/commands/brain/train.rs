@@ -11,6 +11,7 @@ use walras_brain::judge::{Judgement, judge};
 use walras_brain::label::LabelSettings;
 use walras_brain::mlp::{MlpSettings, Round};
 use walras_brain::train::{TrainSettings, Trained, train};
+use walras_sim::place::teach;
 
 use super::args::TrainArgs;
 use super::given::Given;
@@ -78,6 +79,7 @@ fn settings(args: &TrainArgs) -> Result<TrainSettings, Failure> {
 
 fn labels(args: &TrainArgs) -> Result<LabelSettings, Failure> {
     let mut labels = match &args.labels {
+        None if args.simulated => teach::labels(),
         None => LabelSettings::default(),
         Some(path) => {
             let refused = |error: String| Failure::Input(format!("{}: {error}", path.display()));
