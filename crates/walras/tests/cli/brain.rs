@@ -76,7 +76,7 @@ fn a_model_is_trained_and_the_same_bytes_come_again() {
             "left out: ",
             "events.jsonl:151: it is not a JSON object",
             "How good it is",
-            "cpu_utilization",
+            "What it looks at",
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }

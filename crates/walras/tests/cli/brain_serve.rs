@@ -21,14 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const TREES: &str = "../brain/testdata/models/xgboost-squarederror.ubj";
 
 /// A Brain that serves, until it goes.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     folder: TempDir,
-    threads: Runtime,
+    pub(crate) threads: Runtime,
 }
 
 impl Served {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let child = Command::new(assert_cmd::cargo::cargo_bin!("walras"))
             .args(["brain", "serve", "--socket"])
@@ -42,17 +42,22 @@ impl Served {
         Self { child, folder, threads }
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("brain.sock")
     }
 
-    fn client(&self) -> BrainClient {
+    pub(crate) fn client(&self) -> BrainClient {
         let target = Target::Unix { path: self.socket() };
         wait_for("the Brain", || self.threads.block_on(BrainClient::connect(&target)).ok())
     }
 
+    /// Whether it still runs.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
     /// What it has in memory beside its own program, in KiB.
-    fn resident_kib(&self) -> u64 {
+    pub(crate) fn resident_kib(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -85,7 +90,7 @@ fn now_ms() -> i64 {
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn node(name: &str, cpu: f64, age_ms: i64) -> NodeTelemetry {
+pub(crate) fn node(name: &str, cpu: f64, age_ms: i64) -> NodeTelemetry {
     NodeTelemetry {
         node_name: name.to_owned(),
         cpu_utilization: Some(cpu),

@@ -3,6 +3,8 @@
 mod about;
 mod brain;
 #[cfg(feature = "run")]
+mod brain_malformed;
+#[cfg(feature = "run")]
 mod brain_serve;
 mod clear;
 mod crds;

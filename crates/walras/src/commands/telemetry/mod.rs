@@ -5,6 +5,8 @@
 //! kernel only while it runs.
 
 pub(crate) mod daemon;
+mod elsewhere;
+mod resource_metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal, Write};
@@ -39,9 +41,14 @@ Examples:
   walras telemetry --cpus 0-1 --group /kubepods
   walras telemetry --json | jq '.figures[] | select(.value == null) | {name, unavailable}'
   walras telemetry --label karpenter.sh/capacity-type=spot
+  walras telemetry --node-exporter http://node-1:9100/metrics
+  walras telemetry --node-exporter http://node-1:9100/metrics --tetragon http://node-1:2112/metrics
+  kubectl proxy & walras telemetry --metrics-api http://127.0.0.1:8001 --node node-1
 
 Looks twice, a second apart. What was not measured says why, and is never zero. Run it as root to
 have run-queue and block latency, which take programs in the kernel; without root the rest is told.
+With --node-exporter or --tetragon nothing is looked at here: the figures are those of the node that
+these are on, and who asks needs neither root nor an agent there.
 
 Exit codes:
   0  fine
@@ -83,10 +90,39 @@ pub(crate) struct TelemetryArgs {
     /// Load no programs into the kernel
     #[arg(long)]
     pub(crate) without_ebpf: bool,
+    /// Take the figures from Prometheus' node exporter at this URL, and look at nothing here
+    #[arg(long, value_name = "URL", value_parser = elsewhere::url,
+          conflicts_with_all = OF_THIS_MACHINE)]
+    pub(crate) node_exporter: Option<String>,
+    /// Take the figures from Tetragon's metrics at this URL, where the node exporter has none
+    #[arg(long, value_name = "URL", value_parser = elsewhere::url,
+          conflicts_with_all = OF_THIS_MACHINE)]
+    pub(crate) tetragon: Option<String>,
+    /// Take CPU and memory of all nodes from Kubernetes' resource metrics, by an API without TLS as
+    /// `kubectl proxy` serves it
+    #[arg(long, value_name = "URL", value_parser = elsewhere::url,
+          conflicts_with_all = OF_THIS_MACHINE, conflicts_with_all = OF_ONE_NODE)]
+    pub(crate) metrics_api: Option<String>,
+    /// The name of the node that others measure; its host's where it is not said
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
 }
+
+/// What says where to look on this machine, and means nothing elsewhere.
+const OF_THIS_MACHINE: [&str; 5] = ["cpus", "group", "disks", "interfaces", "without_ebpf"];
+/// What asks for one node, again and again.
+const OF_ONE_NODE: [&str; 3] = ["node_exporter", "tetragon", "watch"];
 
 /// Looks and prints.
 pub(crate) fn run(args: &TelemetryArgs) -> Result<(), Failure> {
+    let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
+    let metadata = Metadata::of(&Said::default(), &labels);
+    if let Some(url) = &args.metrics_api {
+        return resource_metrics::run(args, url, unix_ms());
+    }
+    if args.node_exporter.is_some() || args.tetragon.is_some() {
+        return elsewhere::run(args, &metadata);
+    }
     let allowed = allow_open_files(OPEN_FILES);
     if allowed < OPEN_FILES {
         tell(&format!("only {allowed} files may be open, so not all control groups may be seen"));
@@ -109,10 +145,8 @@ pub(crate) fn run(args: &TelemetryArgs) -> Result<(), Failure> {
         interfaces: named(&args.interfaces),
         own_network: false,
     };
-    let labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
-    let metadata = Metadata::of(&Said::default(), &labels);
     let mut sampler = Sampler::new(scope, Roots::of_this_machine(), probes);
-    let node = host_name();
+    let node = args.node.clone().unwrap_or_else(host_name);
     let start = Instant::now();
     let (_never, nobody) = mpsc::channel::<()>();
     sampler.look(since(start));

@@ -3,9 +3,10 @@
 //! Reads what was appended to the files of events since the last look, whole lines only. What the
 //! model says of the chosen node is computed from what that node measured at the placement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use tracing::{info, warn};
@@ -19,13 +20,16 @@ use super::answer::Serving;
 
 /// So much of a file is read at one look; the rest waits for the next.
 const READ_MAX: u64 = 4 << 20;
+/// So many files are remembered, of which most are gone: a collector keeps about ten.
+const KNOWN_MAX: usize = 64;
 
 /// Follows a folder of events.
 #[derive(Debug)]
 pub(super) struct Follower {
     folder: PathBuf,
-    /// How much of each file was read.
-    read: BTreeMap<PathBuf, u64>,
+    /// How much of each file was read, by its device and number: a file that is full gets another
+    /// name, and is no other file for that.
+    read: BTreeMap<(u64, u64), u64>,
     drift: Drift,
     /// Events that were placed before are about the past.
     from_ms: i64,
@@ -113,12 +117,20 @@ impl Follower {
             }
         }
         files.sort();
-        self.read.retain(|path, _| files.contains(path));
+        let mut present = BTreeSet::new();
         let mut lines = Vec::new();
         for path in files {
-            let done = self.read.entry(path.clone()).or_default();
-            let mut file = File::open(&path).map_err(words)?;
-            if file.metadata().map_err(words)?.len() < *done {
+            let mut file = match File::open(&path) {
+                Ok(file) => file,
+                // It was full or old, and got another name or went, since the folder was read.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(words(error)),
+            };
+            let about = file.metadata().map_err(words)?;
+            let number = (about.dev(), about.ino());
+            present.insert(number);
+            let done = self.read.entry(number).or_default();
+            if about.len() < *done {
                 // It was begun anew.
                 *done = 0;
             }
@@ -129,6 +141,10 @@ impl Follower {
             *done += u64::try_from(whole).unwrap_or_default();
             let found = bytes[..whole].split(|byte| *byte == b'\n');
             lines.extend(found.filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+        }
+        // Not at once: a file that got its other name just now was not seen by either.
+        if self.read.len() > KNOWN_MAX {
+            self.read.retain(|number, _| present.contains(number));
         }
         Ok(lines)
     }
@@ -184,5 +200,18 @@ mod tests {
         assert_eq!(verdicts[0].basis, Basis::SetAside);
         file.write_all(half.as_bytes()).unwrap();
         assert_eq!(follower.new_lines().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_full_and_gets_another_name_is_not_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = Follower::new(folder.path().to_owned(), 0);
+        let events = folder.path().join("events.jsonl");
+        fs::write(&events, outcomes(0, 3, "running")).unwrap();
+        assert_eq!(follower.new_lines().unwrap().len(), 3);
+        fs::rename(&events, folder.path().join("events-000000000000001.jsonl")).unwrap();
+        fs::write(&events, outcomes(1_000_000, 2, "running")).unwrap();
+        assert_eq!(follower.new_lines().unwrap().len(), 2);
+        assert!(follower.new_lines().unwrap().is_empty());
     }
 }
