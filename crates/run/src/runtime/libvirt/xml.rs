@@ -74,23 +74,8 @@ pub(super) fn domain(spec: &MachineSpec, uuid: &str, files: &Files) -> String {
     if let Some(seed) = &files.seed {
         line(disk_line(seed, "raw", spec.disks.len(), "<readonly/>"));
     }
-    let mut passed_on = Vec::new();
-    for (index, nic) in spec.nics.iter().enumerate() {
-        let mac = nic.mac.as_ref().map_or_else(String::new, |it| format!("<mac address='{it}'/>"));
-        match &nic.network {
-            Network::User { forwards } => passed_on.extend(user(index, forwards, nic.mac.as_ref())),
-            Network::Tap { device } => line(format!(
-                "<interface type='ethernet'>{mac}<target dev='{}' managed='no'/>\
-                 <model type='virtio'/></interface>",
-                text(device)
-            )),
-            Network::Bridge { bridge } => line(format!(
-                "<interface type='bridge'>{mac}<source bridge='{}'/><model type='virtio'/>\
-                 </interface>",
-                text(bridge)
-            )),
-        }
-    }
+    let (cards, passed_on) = nics(spec);
+    cards.into_iter().for_each(&mut line);
     let console = path_text(&files.console);
     line(format!("<serial type='file'><source path='{console}' append='on'/></serial>"));
     line("<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>".to_owned());
@@ -101,6 +86,28 @@ pub(super) fn domain(spec: &MachineSpec, uuid: &str, files: &Files) -> String {
     }
     xml.push_str("</domain>\n");
     xml
+}
+
+/// Its network cards, and what libvirt only passes on to QEMU.
+fn nics(spec: &MachineSpec) -> (Vec<String>, Vec<String>) {
+    let (mut cards, mut passed_on) = (Vec::new(), Vec::new());
+    for (index, nic) in spec.nics.iter().enumerate() {
+        let mac = nic.mac.as_ref().map_or_else(String::new, |it| format!("<mac address='{it}'/>"));
+        match &nic.network {
+            Network::User { forwards } => passed_on.extend(user(index, forwards, nic.mac.as_ref())),
+            Network::Tap { device } => cards.push(format!(
+                "<interface type='ethernet'>{mac}<target dev='{}' managed='no'/>\
+                 <model type='virtio'/></interface>",
+                text(device)
+            )),
+            Network::Bridge { bridge } => cards.push(format!(
+                "<interface type='bridge'>{mac}<source bridge='{}'/><model type='virtio'/>\
+                 </interface>",
+                text(bridge)
+            )),
+        }
+    }
+    (cards, passed_on)
 }
 
 fn boot(spec: &MachineSpec) -> String {
