@@ -1,10 +1,12 @@
 //! `cargo xtask docker`: Debian's Docker for tests, unpacked into the cache and not installed.
 //!
 //! The tests of `crates/walras` named `docker` start it with data and a socket of their own. The
-//! compose plugin and a client of gRPC come with it; gRPC's tools for Python; and QEMU with a guest
-//! and libvirt, which are installed. Asking twice does nothing the second time.
+//! compose plugin and a client of gRPC come with it; gRPC's tools for Python; Prometheus' node
+//! exporter; and QEMU with a guest and libvirt, which are installed. Asking twice does nothing the
+//! second time.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -20,32 +22,14 @@ const PACKAGES: [&str; 5] = ["docker.io", "containerd", "runc", "tini", "busybox
 /// What makes a client of a protocol in Python, in one version.
 const PYTHON_PACKAGES: [&str; 2] = ["grpcio==1.85.1", "grpcio-tools==1.85.1"];
 
+/// Prometheus' node exporter, which telemetry is compared with.
+const EXPORTER: &str = "usr/bin/prometheus-node-exporter";
+
 /// Sees to it that the programs are there.
 pub(crate) fn prepare() -> Result<()> {
     let places = Places::find()?;
-    let folder = places.cache.join("docker");
-    if !folder.join("usr/sbin/dockerd").is_file() {
-        let unfinished = places.cache.join(format!("docker.{}.unfinished", std::process::id()));
-        make_folder(&unfinished)?;
-        let download = [&["download"][..], &PACKAGES[..]].concat();
-        if debian("apt-get", &download, &unfinished).is_err() {
-            // What the machine knows of the archive may be old.
-            debian("apt-get", &["update"], &unfinished)?;
-            debian("apt-get", &download, &unfinished)
-                .context("Docker's programs are missing, and are fetched on Debian only")?;
-        }
-        for entry in fs::read_dir(&unfinished)?.flatten() {
-            let path = entry.path();
-            if path.extension().is_some_and(|extension| extension == "deb") {
-                debian("dpkg-deb", &["-x", &path.to_string_lossy(), "."], &unfinished)?;
-                fs::remove_file(&path)?;
-            }
-        }
-        // Another run may have been faster; its programs are as good.
-        if fs::rename(&unfinished, &folder).is_err() {
-            fs::remove_dir_all(&unfinished)?;
-        }
-    }
+    let folder = unpacked(&places, "docker", &PACKAGES, "usr/sbin/dockerd")?;
+    unpacked(&places, "exporter", &["prometheus-node-exporter"], EXPORTER)?;
     println!("Docker is in {}", folder.display());
     toolchain::meet(&places)?;
     go::COMPOSE.prepare(&places)?;
@@ -75,4 +59,33 @@ fn python(places: &Places) -> Result<()> {
     }
     println!("Python is in {}", folder.display());
     Ok(())
+}
+
+/// The folder of the cache that Debian's packages are unpacked in, of which one has `program`.
+fn unpacked(places: &Places, name: &str, packages: &[&str], program: &str) -> Result<PathBuf> {
+    let folder = places.cache.join(name);
+    if folder.join(program).is_file() {
+        return Ok(folder);
+    }
+    let unfinished = places.cache.join(format!("{name}.{}.unfinished", std::process::id()));
+    make_folder(&unfinished)?;
+    let download = [&["download"][..], packages].concat();
+    if debian("apt-get", &download, &unfinished).is_err() {
+        // What the machine knows of the archive may be old.
+        debian("apt-get", &["update"], &unfinished)?;
+        debian("apt-get", &download, &unfinished)
+            .with_context(|| format!("{program} is missing, and is fetched on Debian only"))?;
+    }
+    for entry in fs::read_dir(&unfinished)?.flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            debian("dpkg-deb", &["-x", &path.to_string_lossy(), "."], &unfinished)?;
+            fs::remove_file(&path)?;
+        }
+    }
+    // Another run may have been faster; its programs are as good.
+    if fs::rename(&unfinished, &folder).is_err() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    Ok(folder)
 }

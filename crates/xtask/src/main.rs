@@ -2,11 +2,12 @@
 //!
 //! `test` climbs the test ladder, as CI does; `testbed` starts a real Kubernetes; `soak` breaks one
 //! for an hour; `image` writes an image; `bpf` compiles eBPF programs; `proto` makes code; `docker`
-//! unpacks a Docker for tests; `man` writes the man pages. See `docs/testing.md`,
-//! `docs/testbed.md`, `docs/runbook.md`.
+//! unpacks a Docker for tests; `compare` asks Python; `man` writes the man pages. See
+//! `docs/testing.md`, `docs/testbed.md`, `docs/runbook.md`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a build tool talks to its user")]
 
 mod bpf;
+mod compare;
 mod docker;
 mod facts;
 mod go;
@@ -80,6 +81,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Compare the Brain's answers and speed with Python's XGBoost and PyTorch
+    Compare,
     /// Unpack Debian's Docker into the cache, for the tests that need one
     Docker,
     /// Make the code of our gRPC services from `proto`
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         Task::Soak { minutes, seed } => soak::run(minutes, seed),
         Task::Image { out } => testbed::image(out),
         Task::Bpf { check } => bpf::compile(check),
+        Task::Compare => compare::run(),
         Task::Docker => docker::prepare().map(|()| ExitCode::SUCCESS),
         Task::Proto { check } => proto::make(check).map(|()| ExitCode::SUCCESS),
         Task::Man { out } => man::write(out),

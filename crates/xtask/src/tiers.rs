@@ -199,11 +199,11 @@ fn guest(facts: &Facts) -> Plan {
         .arg(features(&GUEST_PACKAGES.map(str::to_owned), KERNEL_FEATURE))
         .arg("--test")
         .arg(KERNEL_TEST);
-    Plan::Run {
-        needs: vec![Need::Target(GUEST_TARGET), Need::StaticCompiler, Need::Guest],
-        steps: vec![Step::Guest(build)],
-        note: None,
-    }
+    // Here because this tier has what is needed from Debian already, and is not the last.
+    let bpf = Call::cargo("run --quiet --package xtask -- bpf --check");
+    let needs =
+        vec![Need::Target(GUEST_TARGET), Need::StaticCompiler, Need::BpfCompiler, Need::Guest];
+    Plan::Run { needs, steps: vec![Step::Run(bpf), Step::Guest(build)], note: None }
 }
 
 /// The tests of what runs virtual machines, with the kernel of the tier `guest`.
@@ -535,7 +535,8 @@ mod tests {
     fn tests_on_the_kernel_run_here_and_those_that_need_no_speed_in_a_guest() {
         let kernel = format!("{TESTS} --test kernel --no-fail-fast -- --nocapture");
         assert_eq!(check(Tier::Kernel, &facts()), kernel);
-        let guest = "guest: cargo test --no-run --message-format=json-render-diagnostics --target \
+        let guest = "cargo run --quiet --package xtask -- bpf --check\n\
+            guest: cargo test --no-run --message-format=json-render-diagnostics --target \
             x86_64-unknown-linux-musl --package walras-cgroup --package walras --features \
             walras-cgroup/real-kernel,walras/real-kernel --test kernel";
         assert_eq!(check(Tier::Guest, &facts()), guest);

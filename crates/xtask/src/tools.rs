@@ -58,6 +58,8 @@ pub(crate) enum Need {
     Go,
     /// A compiler for C that makes static programs.
     StaticCompiler,
+    /// The compiler of the programs for the kernel, of the one version that makes their bytes.
+    BpfCompiler,
     /// A folder, with whatever is in it.
     Folder(PathBuf),
     /// A folder with nothing in it.
@@ -88,6 +90,10 @@ pub(crate) fn meet(need: &Need, places: &Places) -> Result<()> {
             }
         }
         Need::StaticCompiler => meet_package("musl-gcc", "-v", "musl-tools")?,
+        Need::BpfCompiler => {
+            meet_package("clang-14", "--version", "clang-14")?;
+            meet_package("llvm-strip-14", "--version", "llvm-14")?;
+        }
         Need::Folder(folder) => make_folder(folder)?,
         Need::EmptyFolder(folder) => {
             if folder.exists() {
@@ -112,9 +118,14 @@ pub(crate) fn make_folder(folder: &Path) -> Result<()> {
 
 /// Sees to it that `program` is there, from a Debian package if need be.
 pub(crate) fn meet_package(program: &str, version: &str, package: &str) -> Result<()> {
-    if quietly_succeeds(program, &[version]) {
+    if quietly_succeeds(program, &[version]) || install(package) {
         return Ok(());
     }
+    bail!("{program} is missing; install it with `apt-get install {package}`");
+}
+
+/// Installs a package of Debian's; says whether that worked.
+pub(crate) fn install(package: &str) -> bool {
     let apt = |args: &[&str]| {
         println!("apt-get {}", args.join(" "));
         // A new machine may still be installing something of its own.
@@ -124,10 +135,7 @@ pub(crate) fn meet_package(program: &str, version: &str, package: &str) -> Resul
     };
     let install = ["install", "-y", "--no-install-recommends", package];
     // A fresh machine may have an old list of packages, or none.
-    if apt(&install) || (apt(&["update"]) && apt(&install)) {
-        return Ok(());
-    }
-    bail!("{program} is missing; install it with `apt-get install {package}`");
+    apt(&install) || (apt(&["update"]) && apt(&install))
 }
 
 fn meet_target(triple: &str) -> Result<()> {

@@ -154,7 +154,7 @@ fn unmount_below(folder: &Path) {
     }
 }
 
-/// A program that `cargo xtask docker` built.
+/// A program that `cargo xtask docker` built or unpacked.
 pub(crate) fn tool(folder: &str, name: &str) -> PathBuf {
     let tool = cache().join(folder).join(name);
     assert!(tool.is_file(), "{} is missing; run `cargo xtask docker`", tool.display());

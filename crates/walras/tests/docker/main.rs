@@ -10,6 +10,8 @@ mod control;
 #[cfg(test)]
 mod engine;
 #[cfg(test)]
+mod exporter;
+#[cfg(test)]
 mod hard;
 #[cfg(test)]
 mod host;
