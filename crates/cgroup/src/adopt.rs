@@ -151,8 +151,8 @@ impl Adopted {
         &self.original
     }
 
-    /// What limits it is not what it came with, which was none, after `originals` has kept that. The
-    /// groups inside are as they were found.
+    /// What limits it is not what it came with, which was none, after `originals` has kept that.
+    /// The groups inside are as they were found.
     ///
     /// # Errors
     ///

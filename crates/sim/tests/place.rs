@@ -58,8 +58,8 @@ fn figures_are_the_same_on_any_number_of_threads() {
     assert_eq!(one, three);
 }
 
-/// Whoever changes how the lesson is labelled trains the models anew; docs/brain.md has the command,
-/// and compares the files byte for byte.
+/// Whoever changes how the lesson is labelled trains the models anew; docs/brain.md has the
+/// command, and compares the files byte for byte.
 #[test]
 fn the_models_that_are_built_in_learned_from_the_lesson_as_it_is_labelled() {
     let trained = [Kind::Mlp, Kind::Trees].map(|kind| {

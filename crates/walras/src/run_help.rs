@@ -1,5 +1,5 @@
-//! What `walras apply` and the other commands about workloads of a host say for `--help`, after their
-//! options.
+//! What `walras apply` and the other commands about workloads of a host say for `--help`, after
+//! their options.
 
 pub(crate) const APPLY_HELP: &str = "\
 Examples:

@@ -177,7 +177,7 @@ async fn idle(host: &Host) -> Outcome<()> {
     say(&format!(
         "{} connections that were used once: {:.0} KB each",
         held.len(),
-        each as f64 / 1e3
+        precise(each) / 1e3
     ))
 }
 
@@ -217,7 +217,7 @@ fn request(number: usize) -> ApplyWorkloadRequest {
 }
 
 fn rate(count: u64, began: Instant) -> f64 {
-    count as f64 / began.elapsed().as_secs_f64()
+    precise(count) / began.elapsed().as_secs_f64()
 }
 
 fn middle(mut figures: Vec<f64>) -> f64 {
@@ -226,7 +226,12 @@ fn middle(mut figures: Vec<f64>) -> f64 {
 }
 
 fn mb(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
+    precise(bytes) / 1e6
+}
+
+#[expect(clippy::cast_precision_loss, reason = "printed with a few digits")]
+fn precise(number: u64) -> f64 {
+    number as f64
 }
 
 fn say(words: &str) -> Outcome<()> {

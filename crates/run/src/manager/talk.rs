@@ -91,8 +91,8 @@ impl Manager {
         Ok(from)
     }
 
-    /// Does something with snapshots of a workload, because `who` asked for it, and says which there
-    /// are then. Nothing else is done about the workload meanwhile.
+    /// Does something with snapshots of a workload, because `who` asked for it, and says which
+    /// there are then. Nothing else is done about the workload meanwhile.
     ///
     /// # Errors
     /// There is no such workload, something is being done about it, or its runtime refuses.

@@ -4,9 +4,9 @@
 //! placement, the node that was chosen, and what came of it within five minutes. Who is slow fails
 //! its probes and is started again, and a placement is to blame for what it did to anybody on the
 //! node: the more all of them are slower for the pod's being there, the likelier its outcome is a
-//! restart, and then a failure. On a node short of memory it is killed or sent away; a node that may be taken away
-//! sometimes is. These probabilities are guesses. Several clusters run side by side, all of them
-//! of recipes that are for training.
+//! restart, and then a failure. On a node short of memory it is killed or sent away; a node that
+//! may be taken away sometimes is. These probabilities are guesses. Several clusters run side by
+//! side, all of them of recipes that are for training.
 //!
 //! A collector in a real cluster sees the pod's own restarts alone. What it did to others cannot be
 //! seen there, which is why a model begins with what is simulated.

@@ -1,5 +1,6 @@
 //! What holds on a real Docker however often something is asked for, whoever dies, and whoever is
-//! not there: repeated and racing clients, kills at random, nobody who asks, and a disk that is full.
+//! not there: repeated and racing clients, kills at random, nobody who asks, and a disk that is
+//! full.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -47,8 +47,8 @@ pub struct LibvirtRuntime {
 }
 
 impl LibvirtRuntime {
-    /// The libvirt at `uri`, asked by `program`; `state` is a folder on the disk and `memory` one in
-    /// memory.
+    /// The libvirt at `uri`, asked by `program`; `state` is a folder on the disk and `memory` one
+    /// in memory.
     #[must_use]
     pub fn new(program: PathBuf, uri: String, state: PathBuf, memory: PathBuf) -> Self {
         Self { virsh: Virsh { program, uri }, folders: Folders { state, memory } }

@@ -3,7 +3,8 @@
 //! `cast` says who plays; `load` is one of them as a process; `ground` has the cgroups; `phase`
 //! runs and measures, with the daemon's loop in `market`; `simulate` does the same in the simulator
 //! where no cgroup can be written. `outcome` is what a phase came to; `table`, `json` and `page`
-//! tell it. `run` shows workloads that are run instead. Whatever happens, nothing is left behind: no process, no cgroup.
+//! tell it. `run` shows workloads that are run instead. Whatever happens, nothing is left behind:
+//! no process, no cgroup.
 
 mod cast;
 mod ground;
